@@ -183,103 +183,79 @@ def _line(**fields: object) -> str:
     return json.dumps({name: value for name, value in {**valid, **fields}.items() if value is not None})
 
 
+def _sent(**fields: object) -> str:
+    return _line(action="send_message", predicate=None, **fields)
+
+
 _PLAIN = '"set_predicate" or "subscribe" or "unsubscribe" or "send_message"'
+
+
+#: The name of a trace -> its text, and the problem.
+_FAULTS: dict[str, list[tuple[str | None, str]]] = {
+    "t.csv": [
+        ("", "line 1: is empty; expected the names of the columns: at_s, node, app, action"),
+        ("at_s,nod\n", "line 1: unknown column 'nod'; did you mean 'node'?"),
+        ("at_s,node,node\n", "line 1: column 'node' is there twice"),
+        ("at_s,node,action\n1,9,send_message\n", "line 2: node: node 9: expected 0 to 2"),
+        ("at_s,node\n1,1\n", f"line 2: action: missing; expected {_PLAIN}"),
+        ("at_s,action\n1,unsubscribe\n", "line 2: node: missing; an event with action unsubscri"),
+        ("node,action\n1,send_message\n", "line 2: at_s: missing; expected a number from 0 to "),
+        (
+            "at_s,node,action\nsoon,1,send_message\n",
+            'line 2: at_s: "soon" is not valid; expected a number from 0 to 1e+09',
+        ),
+        ("at_s,node,action\n1,1,send_message,x\n", "line 2: more fields than columns"),
+        ("at_s,node\n1," + "9" * 200_000, ": cannot be read: field larger than field limit"),
+        ("at_s,node,action,message\n1,1,send_message,\n", "needs node and message"),
+    ],
+    "t.jsonl": [
+        ('{"at_s": 1' + "0" * 400 + ', "node": 1, "action": "unsubscribe"}', "line 1: at_s: 1000"),
+        ("\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
+        (_line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
+        (_line(action="publish"), f'line 1: action: "publish" is not valid; expected {_PLAIN}'),
+        (_line(predicate="a <"), "line 1: predicate: "),
+        (_line(action="send_message"), "line 1: predicate: has no meaning for action send_"),
+        (
+            _sent(),
+            "message: missing; an event with action send_message needs node and message (or attributes)",
+        ),
+        (
+            _sent(attributes=[1]),
+            "line 1: attributes: [1] is not valid; expected an object of names and values",
+        ),
+        (
+            _sent(message="[]", attributes={"z": 1}),
+            "line 1: attributes: is given beside message; expected one of them",
+        ),
+        (_sent(attributes={"z": 1}, node=3), "line 1: node: there is no node 3; expected 0 to 2"),
+        (
+            _sent(attributes={"z": 1}, foo=1),
+            "unknown key 'foo'; expected one of: action, app, at_s, attributes, message, node",
+        ),
+        (
+            _line(action="send", foo=1),
+            "unknown key 'foo'; expected one of: action, app, at_s, attributes, message, node, predicate, su",
+        ),
+        (_sent(attributes={"a": None}), "line 1: attributes: expected str, int, float or bool, got NoneType"),
+        (
+            _line(action="unsubscribe", predicate=None, subscription="s"),
+            ': subscription: "s" is not in force at node 1 at 1 s',
+        ),
+        ("[]\n", "line 1: expected an object"),
+        ("{\n", "line 1: not JSON"),
+    ],
+    "t.txt": [
+        ("", "t.txt: expected a trace whose name ends in .csv or .jsonl"),
+    ],
+    "missing.csv": [
+        (None, "missing.csv: cannot be read: "),
+    ],
+}
 
 
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
-    [
-        ("t.csv", "", "line 1: is empty; expected the names of the columns: at_s, node, app, action"),
-        ("t.csv", "at_s,nod\n", "line 1: unknown column 'nod'; did you mean 'node'?"),
-        ("t.csv", "at_s,node,node\n", "line 1: column 'node' is there twice"),
-        ("t.csv", "at_s,node,action\n1,9,send_message\n", "line 2: node: node 9: expected 0 to 2"),
-        ("t.csv", "at_s,node\n1,1\n", f"line 2: action: missing; expected {_PLAIN}"),
-        ("t.csv", "at_s,action\n1,unsubscribe\n", "line 2: node: missing; an event with action unsubscri"),
-        ("t.csv", "node,action\n1,send_message\n", "line 2: at_s: missing; expected a number from 0 to "),
-        (
-            "t.csv",
-            "at_s,node,action\nsoon,1,send_message\n",
-            'line 2: at_s: "soon" is not valid; expected a number from 0 to 1e+09',
-        ),
-        ("t.csv", "at_s,node,action\n1,1,send_message,x\n", "line 2: more fields than columns"),
-        ("t.csv", "at_s,node,action\n1,1,send_message\n", "line 2: message: missing; an event with actio"),
-        ("t.csv", "at_s,node\n1," + "9" * 200_000, ": cannot be read: field larger than field limit"),
-        ("t.jsonl", '{"at_s": 1' + "0" * 400 + ', "node": 1, "action": "unsubscribe"}', "line 1: at_s: 1000"),
-        ("t.jsonl", "\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
-        ("t.jsonl", _line(at_s=True), "line 1: at_s: true is not valid; expected a number from 0 to 1e+09"),
-        ("t.jsonl", _line(node=[1]), "line 1: node: [1] is not valid; expected an integer, 0 or more"),
-        ("t.jsonl", _line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
-        ("t.jsonl", _line(action=7), f"line 1: action: 7 is not valid; expected {_PLAIN}"),
-        ("t.jsonl", _line(action="publish"), f'line 1: action: "publish" is not valid; expected {_PLAIN}'),
-        ("t.jsonl", _line(predicate=5), "line 1: predicate: 5 is not valid; expected a string that is not"),
-        ("t.jsonl", _line(predicate="a <"), "line 1: predicate: "),
-        (
-            "t.jsonl",
-            _line(predicates="a < 1"),
-            "line 1: unknown key 'predicates'; did you mean 'predicate'?",
-        ),
-        (
-            "t.jsonl",
-            _line(subscription="s"),
-            "line 1: subscription: has no meaning for action set_predicate; expected node and predicate",
-        ),
-        ("t.jsonl", _line(action="send_message"), "line 1: predicate: has no meaning for action send_"),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None),
-            "message: missing; an event with action send_message needs node and message (or attributes)",
-        ),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None, attributes=[1]),
-            "line 1: attributes: [1] is not valid; expected an object of names and values",
-        ),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None, message="[]", attributes={"z": 1}),
-            "line 1: attributes: is given beside message; expected one of them",
-        ),
-        (
-            "t.jsonl",
-            _line(action="subscribe", subscription="s", attributes={"z": 1}),
-            "line 1: attributes: has no meaning for action subscribe; expected node and subscription and pr",
-        ),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None, attributes={"z": 1}, node=3),
-            "line 1: node: there is no node 3; expected 0 to 2",
-        ),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None, attributes={"z": 1}, foo=1),
-            "unknown key 'foo'; expected one of: action, app, at_s, attributes, message, node",
-        ),
-        (
-            "t.jsonl",
-            _line(action="send", foo=1),
-            "unknown key 'foo'; expected one of: action, app, at_s, attributes, message, node, predicate, su",
-        ),
-        ("t.csv", "at_s,node,action,message\n1,1,send_message,\n", "needs node and message"),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None, attributes={"a": None}),
-            "line 1: attributes: expected str, int, float or bool, got NoneType",
-        ),
-        (
-            "t.jsonl",
-            _line(action="send_message", predicate=None, message=3),
-            "line 1: message: 3 is not valid; expected a string that is not empty",
-        ),
-        (
-            "t.jsonl",
-            _line(action="unsubscribe", predicate=None, subscription="s"),
-            ': subscription: "s" is not in force at node 1 at 1 s',
-        ),
-        ("t.jsonl", "[]\n", "line 1: expected an object"),
-        ("t.jsonl", "{\n", "line 1: not JSON"),
-        ("t.txt", "", "t.txt: expected a trace whose name ends in .csv or .jsonl"),
-        ("missing.csv", None, "missing.csv: cannot be read: "),
-    ],
+    [(name, text, problem) for name, faults in _FAULTS.items() for text, problem in faults],
 )
 def test_errors_of_a_trace_name_file_and_line(
     tmp_path: Path, name: str, text: str | None, problem: str

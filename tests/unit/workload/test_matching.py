@@ -11,7 +11,9 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
+from router.matching.columns import to_predicates
 from router.predicates import Message, Operator, Type
+from router.predicates.printer import predicate_from_json
 from testbed.cli.main import build_parser, main
 from testbed.experiments.siena_ff.files import write_driver, write_json
 from testbed.experiments.siena_ff.generate import (
@@ -22,6 +24,7 @@ from testbed.experiments.siena_ff.generate import (
     draw_messages,
     draw_table,
 )
+from testbed.experiments.siena_ff.reader import Reader
 from testbed.support.errors import InputError
 
 WORKLOAD = MatchingWorkload(constraints=200_000, interfaces=64, messages=20_000)
@@ -138,35 +141,25 @@ def test_parameters_that_cannot_be_are_refused(parameters: dict[str, object], sa
         draw_table(MatchingWorkload(**parameters))  # type: ignore[arg-type]
 
 
-def test_both_files_say_the_same() -> None:
+def test_both_files_hold_the_table_and_the_messages() -> None:
     workload = MatchingWorkload(constraints=40, interfaces=3, messages=3)
-    table = draw_table(workload)
+    table, messages = draw_table(workload), list(draw_messages(workload))
     driver, lines = io.StringIO(), io.StringIO()
-    write_driver(table, draw_messages(workload), driver, lambda _: None)
-    write_json(table, draw_messages(workload), lines, lambda _: None)
+    write_driver(table, messages, driver, lambda _: None)
+    write_json(table, messages, lines, lambda _: None)
+    read = list(Reader([driver.getvalue()], "driver").statements())
     records = [json.loads(line) for line in lines.getvalue().splitlines()]
     filters = [record for record in records if "filter" in record]
-    assert [record["interface"] for record in filters] == table.interface.tolist()
-    assert [len(record["filter"]) for record in filters] == np.diff(table.start).tolist()
-    messages = [Message(record["attributes"]) for record in records if "attributes" in record]
-    assert messages == list(draw_messages(workload))
-
-    def literal(value: object) -> str:
-        return f'"{value}"' if isinstance(value, str) else str(value)
-
-    text = ""
-    interfaces = dict.fromkeys(record["interface"] for record in filters)
-    for interface in interfaces:
-        own = [
-            ", ".join(f"{name} {operator} {literal(value)}" for name, _, operator, value in record["filter"])
-            for record in filters
-            if record["interface"] == interface
-        ]
-        text += f"ifconfig {interface} " + "\n| ".join(own) + ";\n"
-    text += "consolidate;\n"
-    for message in messages:
-        text += "select " + " ".join(f"{name} = {literal(value)}" for name, value in message.items()) + ";\n"
-    assert driver.getvalue() == text
+    for interface, predicate in to_predicates(table).items():
+        (written,) = (
+            each.filters for each in read if (each.keyword, each.interface) == ("ifconfig", interface)
+        )
+        assert written == predicate.filters
+        own = [record["filter"] for record in filters if record["interface"] == interface]
+        assert predicate_from_json(own) == predicate
+    assert [each.keyword for each in read] == ["ifconfig"] * 3 + ["consolidate"] + ["select"] * 3
+    assert [each.message for each in read if each.keyword == "select"] == messages
+    assert [Message(record["attributes"]) for record in records if "attributes" in record] == messages
 
 
 def test_the_command_writes_to_a_file(tmp_path_factory: pytest.TempPathFactory) -> None:
