@@ -1,7 +1,8 @@
-"""The tables of a sweep, and their statistics."""
+"""The runs of a sweep, its tables, and their statistics."""
 
 from __future__ import annotations
 
+import io
 import math
 import statistics
 from pathlib import Path
@@ -18,11 +19,14 @@ from captures.rundir.inputs import Source
 from testbed.cli.main import main
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
-from testbed.evaluation.sweeps.runner import Remaining, sweep
+from testbed.evaluation.sweeps.runner import Remaining, run_jobs, sweep
 from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import draw, point_table, points, sample, save, student, values_of
+from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.machine import checks
+from testbed.machine.probes import KernelFeatures
 from testbed.machine.versions import source_version
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, MachineError
 from testbed.terminal.progress import Progress
 
 
@@ -231,3 +235,29 @@ def test_the_time_left_follows_from_the_runs_that_have_ended() -> None:
     assert remaining.text(1) == "1 of 10, 90 s left"
     assert remaining.text(2, failed=1) == "2 of 10, 1 failed, 7 min left"
     assert remaining.text(10) == "10 of 10"
+
+
+def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "check_machine", list)
+    monkeypatch.setattr(checks, "kernel_features", lambda: KernelFeatures(False, False, False))
+    experiments = [
+        load_experiment(find_experiment("ring5"), overrides)
+        for overrides in ({}, {"links.delay_ms": "2"}, {"links.delay_ms": "3"})
+    ]
+    jobs = [
+        Job(number, str(number), {}, 1, "run", experiment) for number, experiment in enumerate(experiments)
+    ]
+    rows: list[Row] = []
+    with pytest.raises(MachineError, match=r"link \d+-\d+ asks for delay_ms = 2, .*and 11 more"):
+        run_jobs(
+            jobs,
+            tmp_path,
+            rows.append,
+            master="local[1]",
+            progress=Progress(Console(file=io.StringIO())),
+            datapath="user",
+        )
+    assert not rows
+    assert not list(tmp_path.iterdir())
