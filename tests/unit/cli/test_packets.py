@@ -15,6 +15,8 @@ from testbed.cli.main import main
 from tests.support.conversations import FLOWS, write_conversations
 from tests.support.polling import poll
 
+_PACKETS = (sys.executable, "-m", "testbed.cli.main", "packets")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -32,7 +34,7 @@ def test_chosen_packets_are_printed_as_csv(folder: Path, capsys: pytest.CaptureF
 
 def test_standard_output_has_the_table_if_standard_error_is_a_terminal(folder: Path) -> None:
     terminal, errors = os.openpty()
-    command = [sys.executable, "-m", "testbed.cli.main", "packets", "in/a.pcap", "--columns", "offset"]
+    command = [*_PACKETS, "in/a.pcap", "--columns", "offset"]
     environment = {**os.environ, "TERM": "xterm"}
     done = subprocess.run(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, check=True
@@ -90,19 +92,7 @@ def test_wrong_input_is_one_line_and_leaves_no_file(
 def test_an_interrupt_leaves_no_file(folder: Path, view: str, number: str) -> None:
     # A condition that takes longer than any test.
     endless = f"{number} > (select sum(a.range * b.range) % 7 from range(10000000) a, range(10000000) b)"
-    command = [
-        sys.executable,
-        "-m",
-        "testbed.cli.main",
-        "packets",
-        "in",
-        "--view",
-        view,
-        "--where",
-        endless,
-        "--to",
-        "out/a.csv",
-    ]
+    command = [*_PACKETS, "in", "--view", view, "--where", endless, "--to", "out/a.csv"]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
         poll(lambda: list((folder / "out").glob(".cbcb-packets-*/*")) or None, 60, "the unfinished table")
         running.send_signal(signal.SIGINT)

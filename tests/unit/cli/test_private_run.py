@@ -103,15 +103,6 @@ def test_the_keys_of_an_experiment_are_checked(tmp_path: Path, capsys: pytest.Ca
     assert f"privacy.kept_hashes: 13; expected at most the hashes of {keys}, 12" in capsys.readouterr().err
 
 
-def test_attack(run: RunLayout, printed: Callable[..., str]) -> None:
-    rows = [json.loads(line) for line in printed("attack", str(run.path), "--json").splitlines()]
-    assert {row["attack"] for row in rows} == {"A1", "A2", "A3", "A4", "A5"}
-    whole = {row["attack"]: row for row in rows}
-    assert 0 < whole["A1"]["messages"] <= json.loads(run.summary.read_text())["messages_sent"]
-    assert whole["A5"]["share"] > whole["A5"]["baseline"]
-    assert "number of attributes" in printed("attack", str(run.path), "--attack", "A1")
-
-
 def test_a_run_is_accounted_for_elsewhere_without_its_keys(
     run: RunLayout, printed: Callable[..., str], tmp_path: Path
 ) -> None:

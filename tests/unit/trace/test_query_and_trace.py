@@ -17,7 +17,11 @@ from captures.rundir import RunLayout
 from captures.rundir.summary import write_summary
 from captures.tables import TABLES, store
 from captures.tables.document import EXAMPLES
+from captures.tables.query import Description
 from testbed.cli.main import main
+from testbed.results.trace import Branch, Receiver, Stop, Trace
+from testbed.results.trace.show import lines
+from testbed.terminal.answers import described
 from tests.support.questions import ask
 from tests.support.run_folder import SEQ, good_run
 
@@ -90,11 +94,6 @@ def test_a_question_reads_the_tables_alone(
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert not (run / "parquet" / "written.csv").exists()
-
-
-def test_a_terminal_is_shown_no_control_characters(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "[31mred" in (shown := _ask(run, capsys, "select chr(27) || '[31mred' as \"a\""))
-    assert "\x1b" not in shown
 
 
 def test_values_that_a_form_lacks(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,3 +266,28 @@ def test_messages_are_listed_and_found(run: Path, capsys: pytest.CaptureFixture[
     assert "0:9: no such message; node 0 sent 4, 0:1 to 0:4" in capsys.readouterr().err
     assert main(["trace", str(run), "1:1"]) == 2
     assert "node 1 sent no message" in capsys.readouterr().err
+
+
+def test_times_are_never_in_exponents_and_one_before_the_sending_has_its_sign() -> None:
+    source = Stop(0, None, 0, 0.0, branches=[Branch(1, 1, True, 1.2, 1, False, None)])
+    # The clock was set back between a request to send and a delivery.
+    early, late = (Receiver(name, delay_s, 1, True, True) for name, delay_s in (("a", -0.0005), ("b", 1.234)))
+    reached = Stop(1, 0, 1, 1.2344, receivers=[early, late])
+    trace = Trace(0, 1, 1, "a = 1", 0.5, 500_000_000, 1, True, [source, reached], {})
+    assert list(lines(trace))[-4:] == [
+        "r0",
+        "└─ r1  by interface 1, hop 1, +1234.40 ms",
+        "   ├─ ✓ delivered to a -0.50 ms",
+        "   └─ ✓ delivered to b +1234.00 ms",
+    ]
+
+
+def test_a_list_of_structs_is_no_struct() -> None:
+    fields = "struct(start_ns bigint, experiment_s double, rate double)"
+    columns = (("clock", f"{fields}[]", "pieces"), ("piece", fields, "one"), ("nodes", "integer[]", "nodes"))
+    assert list(described([Description("run", "run", columns)])) == [
+        "run: one row for each run",
+        "  clock  struct[]   pieces",
+        "  piece  struct     one",
+        "  nodes  integer[]  nodes",
+    ]
