@@ -1,4 +1,4 @@
-"""Files to start from elsewhere: they can be read, and name what the checkout has."""
+"""Files to start from elsewhere, and the page of topology files: they name what the checkout has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from testbed.cli.main import COMMANDS
-from tests.support.paths import ROOT
+from tests.support.paths import DOCS, ROOT
+from topos.build import MAX_LINKS, MAX_NODES
+from topos.loaders import LINK_KEYS, NODE_KEYS, SUFFIXES
 
 _MACHINES = ROOT / "examples" / "machines"
 _WORKFLOWS = sorted(
@@ -68,3 +70,11 @@ def test_the_vagrantfile_sets_the_copy_up() -> None:
     # Ruby itself is asked where it is installed.
     if ruby := shutil.which("ruby"):
         subprocess.run([ruby, "-c", _MACHINES / "Vagrantfile"], check=True, capture_output=True)
+
+
+def test_the_reference_of_topology_files_has_every_key_and_suffix_and_the_limits() -> None:
+    page = (DOCS / "reference/topology-file.md").read_text()
+    assert {*NODE_KEYS, *LINK_KEYS} <= set(re.findall(r'^\| `"?([a-z_A-Z]+)"?` \|', page, re.MULTILINE))
+    for suffix in SUFFIXES:
+        assert f"`{suffix}`" in page, suffix
+    assert f"at most {MAX_NODES:,} nodes and {MAX_LINKS:,} links" in " ".join(page.split())

@@ -1,4 +1,4 @@
-"""The page of a live run: served whole on loopback only, and shown by a real browser."""
+"""The live view: its page, served on loopback only and shown by a real browser, and its terminal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,10 +24,13 @@ from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.faults import CommandRecord, append_command
 from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.results.live import view
 from testbed.results.live.server import HOST, LiveServer
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
-from testbed.results.live.view import live_line, live_table
+from testbed.results.live.view import LiveView, live_line, live_table
 from testbed.results.live.watch import Watcher, open_state
+from testbed.support.processes import Child
+from testbed.terminal.progress import Progress
 from tests.support.applications import application_events, delivery_event
 from tests.support.attention_experiment import DELIVERIES, experiment
 from tests.support.browser import contrasts, needs_chromium, shown
@@ -85,16 +89,6 @@ def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
     }
     assert snapshot["verdict"] == {"state": "holds so far", "reasons": []}
     assert snapshot["phase"] == "accounting"
-
-
-def test_the_first_snapshot_of_a_run_that_is_over_has_its_messages(run_dir: Path) -> None:
-    """`live --until-end` prints one line of such a run, and ends."""
-    state = open_state(run_dir)
-    with Watcher(state):
-        messages = state.snapshot()["messages"]
-    lines = application_events(run_dir)
-    assert messages["sent"] == sum(line["event"] == "send_message" for line in lines) > 0
-    assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines) > 0
 
 
 def test_publications_senders_receivers_and_commands_of_a_session_are_shown(tmp_path: Path) -> None:
@@ -402,3 +396,36 @@ def test_every_text_is_legible(state: LiveState, tmp_path: Path, dark: bool) -> 
         "1 duplicate deliveries",
     } <= set(found)
     assert {text: ratio for text, ratio in found.items() if ratio < 4.5} == {}
+
+
+BEGIN = json.dumps({"url": "http://127.0.0.1:8000/", "topology": {}}) + "\n"
+SNAPSHOT = json.dumps({"phase": "running"}) + "\n"
+
+
+def _printed_beside(printed: str) -> str:
+    """Returns the lines of a run beside a process that has printed this, and has ended."""
+    output = StringIO()
+    child = SimpleNamespace(process=SimpleNamespace(stdout=BytesIO(printed.encode())))
+    LiveView(Progress(Console(file=output)), 0)._follow(cast("Child", child))
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("printed", ["", BEGIN[:30]])
+def test_a_process_that_ends_before_its_first_line_did_not_start(printed: str) -> None:
+    assert _printed_beside(printed).startswith("the live view did not start: see ")
+
+
+def test_half_a_snapshot_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "live_line", lambda snapshot: f"phase {snapshot['phase']}")
+    live, first, end = _printed_beside(BEGIN + SNAPSHOT + SNAPSHOT[:8]).splitlines()
+    assert (live, first) == ("live: http://127.0.0.1:8000/", "phase running")
+    assert end.startswith("the live view is no longer shown here: see ")
+
+
+def test_an_error_of_the_display_is_no_half_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_snapshot: Any) -> str:
+        raise ValueError("of the display")
+
+    monkeypatch.setattr(view, "live_line", fails)
+    with pytest.raises(ValueError, match="of the display"):
+        _printed_beside(BEGIN + SNAPSHOT)

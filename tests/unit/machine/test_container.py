@@ -95,27 +95,10 @@ def test_every_feature_of_the_kernel_has_a_row() -> None:
     assert {feature for feature, _ in FEATURES.values()} == {each.name for each in fields(KernelFeatures)}
 
 
-def _words(command: str) -> list[str]:
-    return shlex.split(command.replace("\\\n", " "), comments=True)
-
-
-def _commands(text: str, first: str) -> list[list[str]]:
-    """The commands of a text that begin with a word, lines that end in a backslash joined."""
-    joined = text.replace("\\\n", " ")
-    return [_words(line) for line in joined.splitlines() if line.strip().startswith(f"{first} ")]
-
-
-def _image_and_options(command: list[str]) -> tuple[str, set[str], list[str]]:
-    """The image of `docker run`, its options without volumes, and what the entry point gets."""
-    rest = command[2:]
-    options = set()
-    while rest[0].startswith("--"):
-        option = rest.pop(0)
-        if option == "--volume":
-            rest.pop(0)
-        else:
-            options.add(option)
-    return rest[0], options, rest[1:]
+def _docker(text: str) -> list[list[str]]:
+    """The commands of docker in a text, lines that end in a backslash joined."""
+    lines = map(str.strip, text.replace("\\\n", " ").splitlines())
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("docker ")]
 
 
 def test_compose_file_and_workflow_say_what_the_page_says() -> None:
@@ -123,34 +106,17 @@ def test_compose_file_and_workflow_say_what_the_page_says() -> None:
     (folder,) = re.findall(r"^WORKDIR (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     mount = f"{folder}/captures/runs"
     assert f"`{mount}`" in page
-    (build,) = _commands(page, "docker build")
-    tag = build[build.index("--tag") + 1]
-    described = [_image_and_options(each) for each in _commands(page, "docker run")]
-    privileged = {"--rm", "--init", "--privileged"}
-    assert (tag, privileged, []) in described
-    assert (tag, privileged, ["run", "ring5"]) in described
-
-    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
-    assert compose == {
-        "services": {
-            "testbed": {
-                "build": ".",
-                "image": tag,
-                "privileged": True,
-                "init": True,
-                "volumes": [f"./captures/runs:{mount}"],
-            }
-        }
+    build = ["docker", "build", "--tag", "cbcb-testbed", "."]
+    run = ["docker", "run", "--rm", "--init", "--privileged"]
+    ring5 = ["cbcb-testbed", "run", "ring5"]
+    compose = ["docker", "compose", "run", "--rm", "testbed", "run", "ring5"]
+    assert _docker(page)[:4] == [build, [*run, "cbcb-testbed"], [*run, *ring5], compose]
+    service = {"build": ".", "image": "cbcb-testbed", "privileged": True, "init": True}
+    assert yaml.safe_load((ROOT / "compose.yaml").read_text()) == {
+        "services": {"testbed": {**service, "volumes": [f"./captures/runs:{mount}"]}}
     }
-    assert ["docker", "compose", "run", "--rm", "testbed", "run", "ring5"] in _commands(
-        page, "docker compose"
-    )
-
     workflow = yaml.safe_load((ROOT / "examples/ci/github-actions.yml").read_text())
     steps = workflow["jobs"]["emulation"]["steps"]
     scripts = "\n".join(step["run"] for step in steps if "run" in step)
-    assert _commands(scripts, "docker build") == [["docker", "build", "--tag", tag, "."]]
-    (run,) = _commands(scripts, "docker run")
-    assert _image_and_options(run) == (tag, privileged, ["run", "ring5"])
-    assert run[run.index("--volume") + 1] == f"$PWD/captures/runs:{mount}"
+    assert _docker(scripts) == [build, [*run, "--volume", f"$PWD/captures/runs:{mount}", *ring5]]
     assert [step["with"]["path"] for step in steps if "with" in step] == ["captures/runs"]

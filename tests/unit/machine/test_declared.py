@@ -168,23 +168,6 @@ def test_a_java_that_does_not_start_is_not_taken_for_a_missing_one(
     assert java.mend == "make `java -version` work; for lack of memory, free some or raise `ulimit -v`"
 
 
-def test_a_process_asks_for_the_versions_of_tools_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def output(command: list[str]) -> str:
-        asked.append(command[0])
-        return ""
-
-    monkeypatch.setattr(versions, "output", output)
-    versions.versions.cache_clear()
-    try:
-        assert versions.versions() is versions.versions()
-        assert asked == ["ovs-vswitchd", "tshark", "java"]
-        assert versions.versions()["java"] == "unknown"
-    finally:
-        versions.versions.cache_clear()
-
-
 @needs_git
 def test_the_commit_of_a_checkout_of_another_user_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

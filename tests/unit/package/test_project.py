@@ -53,6 +53,17 @@ for source in (pyspark_pcap.DefaultSource, pyspark_cbcb.DefaultSource):
 """
 
 
+def _run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(each) for each in command], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def _pip(*arguments: object) -> None:
+    done = _run(sys.executable, "-m", "pip", *arguments, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built without a network."""
@@ -66,17 +77,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in _FILES:
         shutil.copy(ROOT / name, sources)
     folder = tmp_path_factory.mktemp("wheel")
-    build = [
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--wheel-dir",
-        str(folder),
-        str(sources),
-    ]
-    done = subprocess.run([sys.executable, "-m", "pip", *build], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, sources]
+    _pip(*build)
     (built,) = folder.iterdir()
     assert built.name == f"cbcb_testbed-{__version__}-py3-none-any.whl"
     return built
@@ -86,19 +88,9 @@ def _installed(wheel: Path, folder: Path) -> tuple[Path, Path]:
     """Installs the wheel into an environment of its own; returns its Python and its folder of packages."""
     venv.create(folder)
     python = folder / "bin" / "python"
-    install = ["--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", *install], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    _pip("--python", python, "install", "--no-deps", "--no-index", wheel)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return python, folder / "lib" / version / "site-packages"
-
-
-def _run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(each) for each in command], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
-    )
 
 
 def _required(*extras: str) -> list[str]:

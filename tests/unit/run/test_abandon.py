@@ -156,18 +156,3 @@ def test_links_are_calibrated_although_a_part_does_not_stop(
     monkeypatch.setattr(emulation, "_controller", None)
     emulation.abandon()
     assert not run.folder.exists()
-
-
-@pytest.mark.root
-def test_a_folder_that_cannot_be_removed_is_said(run: Run) -> None:
-    place = run.folder / "busy"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
-    try:
-        run.emulation.abandon()
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-    assert run.notes == [
-        f"take-down: state: {run.folder}: not removed: [Errno 16] Device or resource busy: 'busy'",
-        f"left: {run.folder}; `cbcb clean` removes what is left",
-    ]

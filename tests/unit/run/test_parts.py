@@ -17,6 +17,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
 from testbed.emulation.run.parts import RunningParts
+from testbed.emulation.run.processes import ProcessLog
 from testbed.support.errors import RunError
 
 
@@ -67,17 +68,6 @@ def _soft_limit(process: subprocess.Popen[bytes]) -> int:
     return resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0]
 
 
-def test_a_router_gets_the_limit_of_before_back(
-    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
-) -> None:
-    before = _soft_limit(processes[1])
-    parts.exhaust(1)
-    assert _soft_limit(processes[1]) == 3
-    parts.restore()
-    assert _soft_limit(processes[1]) == before
-    assert _noted(run) == [("exhausted", 1), ("replenished", 1)]
-
-
 def test_a_router_is_stopped_from_before_the_signal_on(
     run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -112,8 +102,24 @@ def test_a_part_that_has_ended_keeps_no_other_from_coming_back(
     before = _soft_limit(processes[1])
     for node in (0, 1):
         parts.exhaust(node)
+    assert _soft_limit(processes[1]) == 3
     _end(processes[0])
     with pytest.raises(RunError, match=r"^descriptors: the router of node 0 has ended by itself"):
         parts.restore()
     assert _soft_limit(processes[1]) == before
     assert _noted(run) == [("exhausted", 0), ("exhausted", 1), ("replenished", 1)]
+
+
+def test_each_who_follows_a_log_sees_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    log = ProcessLog(path, lambda: None)
+    assert log.since(0) == []
+    path.write_text('{"event": "ready", "node": 0}\n{"event": "exited", "node": 0}\n{"event": "re')
+    # Waiting for an event consumes no other event.
+    assert log.wait_for(lambda event: event["event"] == "exited", 1, "exited")["node"] == 0
+    assert [event["event"] for event in log.since(0)] == ["ready", "exited"]
+    with path.open("a") as file:
+        file.write('ady", "node": 1}\n')
+    assert log.since(2) == [{"event": "ready", "node": 1}]
+    with pytest.raises(RunError, match=r'(?s)it stops.*last event: {"event": "ready", "node": 1}'):
+        log.wait_for(lambda event: event["event"] == "stopped", 0.05, "it stops")

@@ -12,6 +12,7 @@ import pytest
 from topos import Topology, TopologyError
 from topos.generators import grid, line, ring, star, tree, waxman
 from topos.loaders import to_json
+from topos.scale_free import barabasi_albert, power_law
 
 
 def _pairs(topology: Topology) -> set[tuple[int, int]]:
@@ -50,6 +51,8 @@ def test_regular_shapes(topology: Topology, nodes: int, pairs: set[tuple[int, in
         (lambda: waxman(5, -1), "seed is -1; expected an integer, 0 or more"),
         (lambda: waxman(5, beta=0), "beta is 0; expected a number above 0 and at most 1"),
         (lambda: waxman(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
+        (lambda: power_law(10, exponent=1.0), "exponent is 1.0; expected a number above 1"),
+        (lambda: barabasi_albert(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
         (lambda: waxman(5, cost="hops"), "cost is 'hops'; expected 'distance' or 'unit'"),
     ],
 )
@@ -59,10 +62,18 @@ def test_impossible_sizes_are_refused(make: Callable[[], Topology], message: str
     assert message in str(caught.value)
 
 
-def test_waxman_is_the_same_graph_everywhere() -> None:
+@pytest.mark.parametrize(
+    ("topology", "digest"),
+    [
+        (waxman(50, seed=7), "f487534fdbe8ad24"),
+        (barabasi_albert(60, seed=7), "9aa856c61b48c14a"),
+        (power_law(60, seed=7), "98f223bdd86264f2"),
+    ],
+    ids=["waxman", "barabasi_albert", "power_law"],
+)
+def test_a_random_graph_is_the_same_everywhere(topology: Topology, digest: str) -> None:
     """Recorded once; another Python or platform must draw the same."""
-    digest = hashlib.sha256(to_json(waxman(50, seed=7)).encode()).hexdigest()
-    assert digest == "f487534fdbe8ad2478f931349fdded2a21b27dc41e428ea1f6d8be3e6d7c9b2c"
+    assert hashlib.sha256(to_json(topology).encode()).hexdigest()[:16] == digest
 
 
 def test_waxman_cost_is_the_rounded_distance_or_one() -> None:
@@ -106,3 +117,34 @@ def test_waxman_prefers_near_nodes() -> None:
         return sum(costs) / len(costs)
 
     assert mean(0.02) < 150 < 300 < mean(0.2) < 400 < mean(1.0)
+
+
+def _degrees(topology: Topology) -> Counter[int]:
+    return Counter(end for link in topology.links for end in (link.u, link.v))
+
+
+@pytest.mark.parametrize(("n", "links"), [(1, 0), (2, 1), (3, 3), (4, 5), (200, 397)])
+def test_preferential_attachment_brings_two_links_a_node(n: int, links: int) -> None:
+    topology = barabasi_albert(n)
+    assert len(topology.nodes) == n
+    assert len(topology.links) == links
+
+
+def test_old_nodes_of_preferential_attachment_have_most_links() -> None:
+    """The degree of node i grows as m * sqrt(n / i) (Barabasi and Albert, 1999): 63 for i = 1 in 1,000."""
+    degrees = [_degrees(barabasi_albert(1000, seed)) for seed in range(20)]
+    mean = [sum(each[node] for each in degrees) / len(degrees) for node in range(1000)]
+    for node in (10, 40, 160):
+        around = mean[node - 5 : node + 6]
+        assert sum(around) / len(around) == pytest.approx(2 * math.sqrt(1000 / node), rel=0.25)
+
+
+def test_degrees_of_a_power_law_fall_as_its_exponent_says() -> None:
+    count = Counter(_degrees(power_law(20_000, exponent=2.5, least_degree=2)).values())
+    for k in (2, 3, 4):
+        assert count[2 * k] / count[k] == pytest.approx(2**-2.5, rel=0.15)
+
+
+def test_a_power_law_of_least_degree_1_is_connected() -> None:
+    topology = power_law(300, least_degree=1)
+    assert min(_degrees(topology).values()) == 1

@@ -67,16 +67,22 @@ def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
 
-def _describe(folder: Path, file: str, topo: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [_SYSTEM_PYTHON, "-c", _DESCRIBE, file, topo],
+def _run(folder: Path, code: str, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Executes code by the system's Python."""
+    return subprocess.run(
+        [_SYSTEM_PYTHON, "-c", code, *arguments],
+        input=typed,
         cwd=folder,
         env=_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
+
+
+def _describe(folder: Path, file: str, topo: str) -> dict[str, Any]:
+    done = _run(folder, _DESCRIBE, file, topo)
     assert done.returncode == 0, done.stderr
     described: dict[str, Any] = json.loads(done.stdout)
     return described
@@ -173,16 +179,7 @@ def test_mn_runs_it_and_leaves_nothing(tmp_path: Path, topo: str, file: str) -> 
         "--controller",
         "none",
     ]
-    done = subprocess.run(
-        [_SYSTEM_PYTHON, "-c", _RUN_MN, *options],
-        input=f"{asked}\n{switches}\nexit\n",
-        cwd=tmp_path,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = _run(tmp_path, _RUN_MN, *options, typed=f"{asked}\n{switches}\nexit\n")
     output = done.stdout + done.stderr
     left = _devices()
     assert not left, f"{left} left behind\n{output}"
