@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Timing
@@ -13,7 +11,6 @@ from testbed.controller.events import (
     SwitchConnected,
     SwitchDisconnected,
 )
-from testbed.controller.liveness import Liveness
 from tests.support.controller_network import Network, acknowledgement, brought_up
 from tests.support.tree_entries import sources_of
 from topos.generators import line, ring
@@ -47,36 +44,6 @@ def test_no_epoch_before_every_switch_is_ready() -> None:
     network.tell(SwitchConnected(2, network.ports(2)))
     network.advance(1)
     assert network.frames(FrameType.TABLE, 1) == [0]
-
-
-def test_a_frame_takes_no_work_for_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = brought_up(line(4))
-    asked = 0
-    present: property = vars(Liveness)["down_nodes"]
-
-    def down_nodes(self: Liveness) -> frozenset[int]:
-        nonlocal asked
-        asked += 1
-        found: frozenset[int] = present.__get__(self)
-        return found
-
-    monkeypatch.setattr(Liveness, "down_nodes", property(down_nodes))
-    for _ in range(10):
-        network.hello(2)
-    assert asked == 0
-    network.tell(PortChanged(0, HOST_PORT, False))
-    assert asked == 1
-
-
-def test_no_commit_before_every_router_has_acknowledged() -> None:
-    network = Network(line(3))
-    network.deaf = {1}
-    network.bring_up()
-    assert network.frames(FrameType.COMMIT, 1) == []
-    network.deaf = set()
-    network.advance(1)
-    assert network.frames(FrameType.COMMIT, 1) == [0, 1, 2]
-    assert network.events("committed") == [{"epoch": 1, "routers": 3, "seconds": 1.9}]
 
 
 def test_retransmission_backs_off_with_the_same_frame() -> None:

@@ -214,23 +214,6 @@ def test_restarts_close_to_each_other_make_one_epoch() -> None:
     assert network.events("epoch_started")[-1]["down_links"] == [0]
 
 
-def test_a_restart_between_commits_abandons_the_epoch() -> None:
-    network = Network(line(3))
-    network.deaf = {2}
-    network.connect()
-    network.advance(1)
-    for node in (0, 1, 2):
-        network.hello(node)
-    network.tell(*[acknowledgement(s.frame) for s in network.sent if s.node == 2])
-    # Routers 0 and 1 are committed and may have advertised; 2 has not acknowledged its COMMIT.
-    assert network.frames(FrameType.COMMIT, 1) == [0, 1, 2]
-    network.deaf = set()
-    network.hello(0, incarnation=2)
-    network.advance(5)
-    assert [e["epoch"] for e in network.events("committed")] == [2]
-    assert network.frames(FrameType.COMMIT, 2) == [0, 1, 2]
-
-
 def test_a_restart_before_the_commit_holds_the_commit_back() -> None:
     network = Network(line(3))
     network.connect()

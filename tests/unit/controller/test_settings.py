@@ -38,9 +38,7 @@ def test_defaults(tmp_path: Path) -> None:
     ("changes", "complaint"),
     [
         ({"topology": None}, "no field 'topology'"),
-        ({"log": None}, "no field 'log'"),
         ({"layer": "mesh"}, 'layer: "mesh" is not valid; expected "spt" or '),
-        ({"socket": None}, "no field 'socket'"),
         ({"parent_pid": True}, "parent_pid: True; expected an integer or null"),
         ({"topology": 3}, "topology: 3; expected a path"),
         (
