@@ -1,21 +1,18 @@
-"""The statements on figure 2 of the attention paper, judged from measurements."""
+"""The attention paper: the statements on its figure 2, and the measurements of what it leaves open."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.evaluation.figures.attention import Attention
-from testbed.evaluation.figures.reproduction import SEED, Results
+from testbed.evaluation.figures.attention_open import AttentionOpen
+from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job
-from testbed.evaluation.sweeps.job import simulate_job
-from testbed.experiments.config.load import find_experiment
-from testbed.sim.simulation import Simulation
+from testbed.experiments.config.load import find_experiment, load_experiment
 
 _SAME = {"fluid": 0.8, "fluid_control": 0.01, "matching": 272.0, "violations": 0, "starvation": 0.0}
 _SMALL = (10, 20, 50, 100, 200, 400)
@@ -91,16 +88,105 @@ def test_a_run_is_known_by_the_experiment_that_it_simulates(
     assert _job(figure, case, 1, "simulate", 0).identity != before
 
 
-def test_a_run_leaves_no_simulation_in_the_memory_of_its_worker() -> None:
-    figure = Attention()
-    case = figure.cases("small")[0]
-    short = {"duration_s": "2", "workload.attention.publications": "20", "topology.nodes": "5"}
-    parameters: dict[str, Any] = {**case.facts, "overrides": short}
-    before = _simulations()
-    row = simulate_job(replace(_job(figure, case, 1, "simulate", 0), parameters=parameters))
-    assert (row["error"], row["keys"]["publications"]) == (None, 20)
-    assert _simulations() <= before
+_AS_SHIPPED = {
+    "saved_bandwidth": 0.8,
+    "saved_with_flushes": 0.7,
+    "control_overhead": 0.2,
+    "satisfied": 1.0,
+    "starvation": 0.0,
+    "overload": 100,
+    "violations": 0,
+}
+#: What makes every statement hold, by a part of the name of the variant.
+_BETTER: dict[str, Mapping[str, float]] = {
+    "history": {"saved_bandwidth": 0.9},
+    "fan_out": {"overload": 10},
+    "replacement": {"saved_bandwidth": 0.5},
+    "cbf": {"satisfied": 1.1},
+}
 
 
-def _simulations() -> set[int]:
-    return {id(each) for each in gc.get_objects() if isinstance(each, Simulation)}
+def _measured(case: Case, better: Mapping[str, Mapping[str, float]]) -> Mapping[str, Any]:
+    found = dict(_AS_SHIPPED)
+    for part, values in better.items():
+        if part in case.facts["variant"]:
+            found |= values
+    return found
+
+
+def _judged_variants(size: str, better: Mapping[str, Mapping[str, float]]) -> dict[str, bool | None]:
+    figure = AttentionOpen()
+    results = Results({case: [_measured(case, better)] * 2 for case in figure.cases(size)})
+    return {each.text: each.holds for each in figure.judge(results)}
+
+
+@pytest.mark.parametrize("size", AttentionOpen.sizes)
+def test_every_variant_is_a_valid_experiment_that_differs_from_the_others(size: str) -> None:
+    experiments = []
+    for case in AttentionOpen().cases(size):
+        facts = case.facts
+        overrides = {"service.strategy": facts["strategy"], **facts["overrides"]}
+        overrides["workload.attention.max"] = str(facts["max"])
+        experiments.append(load_experiment(find_experiment(facts["base"]), overrides))
+    assert all(each not in experiments[:number] for number, each in enumerate(experiments))
+
+
+@pytest.mark.parametrize("size", AttentionOpen.sizes)
+def test_every_statement_can_hold(size: str) -> None:
+    assert set(_judged_variants(size, _BETTER).values()) <= {True, None}
+
+
+def test_what_is_called_as_shipped_changes_no_key() -> None:
+    for size in AttentionOpen.sizes:
+        for case in AttentionOpen().cases(size):
+            assert (case.facts["variant"] == "as shipped") == (not case.facts["overrides"])
+    assert list(_judged_variants("large", {"nodes = 1000": {"starvation": 0.02}}).items())[:2] == [
+        ("EON: nodes = 1000, publications = 5000000, few rounds starve", False),
+        ("PDP: nodes = 1000, publications = 5000000, few rounds starve", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "statement"),
+    [
+        (
+            {"history": {}},
+            "PDP: a refreshed subscription that may take all that it has not had costs less bandwidth",
+        ),
+        ({"fan_out": {}}, "EON: a SUB that divides what is lacking among children brings less in excess"),
+        ({"replacement": {}}, "EON: replacement matters more than selection"),
+        ({"cbf": {}}, "PDP: priority forwarding satisfies more rounds where links are full"),
+        ({"as shipped": {"starvation": 0.02}}, "EON: as shipped, few rounds starve"),
+        (
+            {"flushing": {"saved_with_flushes": 0.81}},
+            "PDP: flushing costs more bandwidth than it saves, with any cache",
+        ),
+        ({"en_route": {"violations": 1}}, "No delivery of a run breaks a safety rule"),
+    ],
+)
+def test_a_statement_fails_where_nothing_is_better_or_something_is_worse(
+    changed: dict[str, Mapping[str, float]], statement: str
+) -> None:
+    assert _judged_variants("small", _BETTER | changed)[statement] is False
+
+
+def test_tables_have_a_row_for_each_variant_and_panels_a_curve_for_each_seed() -> None:
+    figure = AttentionOpen()
+    cases = figure.cases("small")
+    runs: tuple[Mapping[str, Mapping[str, float]], ...] = ({}, _BETTER)
+    results = Results(
+        {case: [{**_measured(case, run), SEED: seed} for seed, run in enumerate(runs)] for case in cases}
+    )
+    eon, pdp = figure.tables(results)
+    rows = {row[0]: row[1:] for row in eon.rows}
+    assert len(rows) == len(pdp.rows) == len(cases) / 2
+    assert rows["`as shipped`"][:2] == ["80 [80, 80]", "70 [70, 70]"]
+    titles = [
+        (panel.title, sorted(len(curves) for curves in panel.curves.values()))
+        for panel in figure.panels(results)
+    ]
+    assert titles == [
+        (f"{strategy}: {what}", [2] * count)
+        for strategy in ("EON", "PDP")
+        for what, count in (("readings", 9), ("caches", 3), ("links", 2))
+    ]

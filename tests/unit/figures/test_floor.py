@@ -7,40 +7,10 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.direct import Direct
-from testbed.controller.trees import spt_trees
-from testbed.evaluation.figures.floor import PerfectTables, perfect_tables
+from testbed.evaluation.figures.floor import perfect_tables
 from testbed.evaluation.figures.reproduction import FIGURES, Results
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
-from topos import Node
-from topos.build import LinkSpec, build
-
-
-def test_a_message_goes_where_receivers_are() -> None:
-    """A triangle 0-1-2, with 4 beyond 1 and 3 beyond 2: node 0 reaches 1 and 2 directly.
-
-    A message from 0 for node 2 does not go to 1: the interface towards 1 leads to 1 and 4 alone.
-    """
-    links = [LinkSpec(0, 1, 2), LinkSpec(1, 2, 2), LinkSpec(0, 2, 3), LinkSpec(1, 4, 1), LinkSpec(2, 3, 1)]
-    spread = PerfectTables(spt_trees(build("t", [Node(n) for n in range(5)], links))).spread
-    assert spread(0, {2}) == (2, 0)
-    # Nobody: the message stays at its router.
-    assert spread(0, set()) == (1, 1)
-    # For its own application alone.
-    assert spread(0, {0}) == (1, 0)
-    assert spread(0, {3, 4}) == (5, 0)
-
-
-def test_on_shortest_paths_a_receiver_may_be_beyond_another_router() -> None:
-    """On a ring of five equal links, T_0 ends in nodes 2 and 3, and on T_1 node 3 is beyond 2.
-
-    A message from 0 for 3 takes 0-4-3; one for 1 and 3 reaches 1, where p of the interface to 2 holds 3, and
-    2 is a child of 1 on T_0: node 2 gets it for nothing.
-    """
-    ring = build("r", [Node(n) for n in range(5)], [LinkSpec(n, (n + 1) % 5) for n in range(5)])
-    spread = PerfectTables(spt_trees(ring)).spread
-    assert spread(0, {3}) == (3, 0)
-    assert spread(0, {1, 3}) == (5, 1)
 
 
 @pytest.mark.parametrize("layer", ["spt", "spanning-tree"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
 from router.matching.columns import to_predicates
@@ -14,7 +13,6 @@ from router.predicates import Predicate
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.network_effect import NetworkEffect, crossing
 from testbed.evaluation.figures.network_effect_runs import (
-    ABSENT,
     LOCAL,
     NETWORKS,
     at_router,
@@ -22,26 +20,14 @@ from testbed.evaluation.figures.network_effect_runs import (
     engines,
     measured,
     own_receivers,
-    regrouped,
 )
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.usage import object_bytes
 from tests.support.algebra import covers
-from topos.generators import line, waxman
+from topos.generators import waxman
 
 _WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3)
-
-
-def test_regrouped_tables_hold_the_same_filters() -> None:
-    table = draw_table(_WORKLOAD)
-    interface_of = np.array([0, *([2, 1, 3] * 4)], dtype=np.int32)
-    before, after = to_predicates(table), to_predicates(regrouped(table, interface_of))
-    for interface in (1, 2, 3):
-        united = [
-            each for old, predicate in before.items() if interface_of[old] == interface for each in predicate
-        ]
-        assert sorted(map(repr, after[interface])) == sorted(map(repr, united))
 
 
 def test_covering_keeps_the_filters_of_an_interface_that_no_other_covers() -> None:
@@ -54,14 +40,6 @@ def test_covering_keeps_the_filters_of_an_interface_that_no_other_covers() -> No
         assert set(after[interface]) == {each for own in needed for each in own}
         dropped += len(predicate) - len(needed)
     assert dropped > 20
-
-
-def test_the_interfaces_of_a_router_lead_towards_the_receivers() -> None:
-    """In the line 0-1-2, receivers 1 and 4 are at node 1, 2 at node 2, 3 at node 0."""
-    trees = spt_trees(line(3)).trees()
-    assert at_router(trees, 0, 4).tolist() == [ABSENT, 1, 1, LOCAL, 1]
-    assert at_router(trees, 1, 4).tolist() == [ABSENT, LOCAL, 2, 0, LOCAL]
-    assert own_receivers(trees, 1, 4).tolist() == [ABSENT, 1, ABSENT, ABSENT, 4]
 
 
 @pytest.mark.parametrize("covering", [False, True])

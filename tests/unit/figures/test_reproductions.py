@@ -52,7 +52,9 @@ def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> 
         for case in cases[:: 1 + len(cases) // 6]:
             base = case.facts.get("base") if figure.calculates else None
             overrides = {**case.overrides, **case.facts.get("overrides", {})}
-            load_checked(find_experiment(str(base or "default")), overrides)
+            # The trees of thousands of nodes take seconds, and are checked before a run.
+            large = int(overrides.get("topology.nodes", 0)) > 400
+            (load_experiment if large else load_checked)(find_experiment(str(base or "default")), overrides)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -87,18 +89,9 @@ def _falling(case: Case) -> Mapping[str, Any]:
     return {"steady": steady, "floor": 0.1, "early": 0.1, "early_peak": 0.5, "peak": 0.2, **halves}
 
 
-_SETTLED = {"settled_s": 0.2, "expected_after_5_s": 1000}
-
-
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        (
-            "fn",
-            {"last_miss_s": 0.1, "missed_after_5_s": 0, **_SETTLED},
-            {"last_miss_s": 5.5, "missed_after_5_s": 2, **_SETTLED},
-        ),
-        ("fn", {"last_miss_s": 0.1, "missed_after_5_s": 0, **_SETTLED}, {"last_miss_s": 0.3, **_SETTLED}),
         ("fp", _falling, lambda case: {**_falling(case), "steady": 0.31}),
         ("fp", _falling, lambda case: {**_falling(case), "steady": 0.11}),
         ("fp", _falling, lambda case: {**_falling(case), "second_half": 0.131}),
@@ -314,21 +307,20 @@ def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
             assert len(set(looks)) == len(looks) >= len(panel.curves), panel.title
 
 
-def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["figure", "fig99"]) == 2
-    assert f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}" in capsys.readouterr().err
-
-
-def test_a_figure_without_large_networks_says_which_sizes_it_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fig99"], f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}"),
+        (["match", "--size", "large"], "size 'large': this figure has small and paper"),
+        (["schemes", "--size", "emulated"], "size 'emulated': for engine 'run', not 'simulate'"),
+        (["alpha", "--engine", "run"], "this figure is calculated, and has no network to emulate"),
+    ],
+)
+def test_a_figure_that_cannot_be_made_is_an_error(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["figure", "match", "--size", "large", "--runs", str(tmp_path)]) == 2
-    assert "size 'large': this figure has small and paper" in capsys.readouterr().err
-
-
-def test_the_size_for_emulations_is_not_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["figure", "schemes", "--size", "emulated", "--runs", str(tmp_path)]) == 2
-    assert "size 'emulated': for engine 'run', not 'simulate'" in capsys.readouterr().err
+    assert main(["figure", *arguments, "--runs", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_figure_11_needs_no_captures() -> None:
@@ -532,12 +524,6 @@ def test_the_points_of_a_curve_are_of_one_seed_where_runs_failed() -> None:
         [(10, 0.2), (20, 0.4)],
         [(10, 0.3), (20, 0.6)],
     ]
-
-
-def test_a_calculated_figure_cannot_be_emulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = ["figure", "alpha", "--engine", "run", "--size", "small", "--runs", str(tmp_path)]
-    assert main(line) == 2
-    assert "this figure is calculated, and has no network to emulate" in capsys.readouterr().err
 
 
 def test_an_emulation_has_links_without_a_declared_delay_and_a_rate_of_its_own() -> None:

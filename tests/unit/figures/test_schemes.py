@@ -1,22 +1,32 @@
-"""The figure of the routing schemes: a run of each, the judgements, the tables, and the time of matching."""
+"""The figure of the routing schemes: runs, judgements, tables, time of matching, formulas for memory."""
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from captures.accounting.schemes import size_of
 from captures.rundir.routing_tables import TableRow
-from router.predicates import Message
+from router.predicates import Message, Predicate
+from router.predicates.covering.algebra import PredicateBuilder
+from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job
-from testbed.evaluation.figures.scheme_memory import matching_cost
+from testbed.evaluation.figures.scheme_memory import (
+    UNITS,
+    index_bits,
+    matching_cost,
+    measured_alpha,
+    predicted,
+    predicted_by_alpha,
+)
 from testbed.evaluation.figures.schemes import (
     _COMPARED,
     _FULL,
     _NONE,
-    _POINTS,
     _STATIC,
     _TABLES,
     SCHEMES,
@@ -24,7 +34,7 @@ from testbed.evaluation.figures.schemes import (
     _case,
 )
 from testbed.evaluation.sweeps.job import simulate_job
-from topos.generators import line
+from topos.generators import line, ring
 
 
 @pytest.fixture(scope="module")
@@ -111,34 +121,6 @@ def test_every_scheme_runs_at_every_point_and_what_has_no_run_is_not_judged(size
     assert all(set(panel.curves) == set(SCHEMES) for panel in panels)
 
 
-def test_a_panel_has_a_curve_for_each_seed_of_a_scheme() -> None:
-    seeds = {50: (1, 2), 100: (2,)}
-    results = Results(
-        {
-            _case(nodes, "spt", scheme, _FULL, 75, 20): [
-                {SEED: seed, "filters": nodes * seed, "crossings": nodes} for seed in seeds[nodes]
-            ]
-            for scheme in SCHEMES
-            for nodes in seeds
-        }
-    )
-    filters, crossings = Schemes().panels(results)
-    assert filters.curves == {scheme: [[(50, 50)], [(50, 100), (100, 200)]] for scheme in SCHEMES}
-    assert crossings.curves == {scheme: [[(50, 50)], [(50, 50), (100, 100)]] for scheme in SCHEMES}
-    (points,) = (each for each in Schemes().tables(results) if each.title.startswith("Points"))
-    medians = {
-        (50, "filters"): "75",
-        (100, "filters"): "200",
-        (50, "crossings"): "50",
-        (100, "crossings"): "100",
-    }
-    assert points.rows == [
-        [str(nodes), what, *[medians.get((nodes, key), "")] * len(SCHEMES)]
-        for nodes in (50, 100)
-        for key, what in _POINTS.items()
-    ]
-
-
 def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> None:
     header = {
         case.facts["scheme"]: results.median(case, "header_bytes_each")
@@ -197,3 +179,57 @@ def test_matching_asks_the_entries_of_the_source_alone(monkeypatch: pytest.Monke
     assert asked == [[1]]
     cost(psf, 2)
     assert asked == []
+
+
+def _equal(value: int) -> Predicate:
+    return parse_predicate(f"x = {value}")
+
+
+def test_each_unit_of_alpha_is_that_of_the_disjunctions() -> None:
+    texts = ("x < 5 and name = 1", "x < 9", "x > 2 and longer = 3", "x < 3", "y = 1 or x >= 9", "z = 2")
+    predicates = [parse_predicate(text) for text in texts]
+    order = random.Random(7)
+    found = measured_alpha(predicates, random.Random(7), draws=1)
+    drawn = order.sample(range(6), 6)
+    for k in range(1, 7):
+        chosen = [predicates[number] for number in drawn[:k]]
+        union = PredicateBuilder()
+        for each in chosen:
+            union.add(each)
+        whole = size_of(union.predicate)._asdict()
+        parts = [size_of(PredicateBuilder(each).predicate)._asdict() for each in chosen]
+        expected = {unit: whole[unit] / sum(part[unit] for part in parts) for unit in UNITS}
+        assert {unit: found[unit][k - 1] for unit in UNITS} == pytest.approx(expected)
+
+
+def test_with_alpha_1_the_prediction_is_the_formula() -> None:
+    forest = spt_trees(ring(5))
+    predicates = {node: _equal(10 * node) for node in range(5)}
+    by_alpha = predicted_by_alpha(forest, predicates, range(5), random.Random(1))
+    exact = predicted(forest, dict.fromkeys(range(5), 1), range(5))
+    expected = {**{name: exact[name] for name in ("psf", "ips", "pif")}, "pif by mean": exact["pif"]}
+    size = size_of(_equal(10))
+    assert by_alpha == {
+        name: {"filters": value, "constraints": value, "bytes": value * size.bytes}
+        for name, value in expected.items()
+    }
+
+
+def test_equal_predicates_take_one_filter_an_entry() -> None:
+    """0 - 1 - 2 - 3, all receivers: an entry for each interface, of one filter."""
+    by_alpha = predicted_by_alpha(
+        spt_trees(line(4)), {node: _equal(1) for node in range(4)}, range(4), random.Random(1)
+    )
+    assert by_alpha["pif"]["filters"] == pytest.approx(6)
+
+
+def test_the_index_of_ips_has_a_class_or_none_for_each_source_and_interface() -> None:
+    def row(interface: int, sources: list[int] | None, part: str = "forwarding") -> TableRow:
+        return TableRow(interface=interface, scope="", predicate="x = 1", part=part, sources=sources)
+
+    tables = {
+        0: [row(1, [0]), row(1, [2, 3]), row(1, [4]), row(2, [1]), row(0, None, "local")],
+        1: [row(1, [0, 2]), row(1, None, "rib")],
+    }
+    # Three classes or none: two bits; one or none: one bit.
+    assert index_bits(tables, 5) == 5 * (2 + 1 + 1)
