@@ -83,7 +83,7 @@ def _content(body: Body) -> Any:
         return body.incarnation
     if isinstance(body, Commit):
         return body.oldest_epoch
-    return body.acknowledged.name if isinstance(body, Ack) else None
+    return STANDS_FOR.get(body.acknowledged, body.acknowledged).name if isinstance(body, Ack) else None
 
 
 def _by_codec(payload: bytes) -> Outcome:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz import corpus
-from tests.fuzz.bounds import measures_the_process
 from tests.fuzz.targets import TARGETS
 
 _FAILED = Path("build/fuzz")
@@ -48,8 +47,6 @@ def main(targets: list[str] | None = None, seconds: int = 60 * len(TARGETS), kee
     chosen = targets or list(TARGETS)
     unit = seconds / sum(TARGETS[target].share for target in chosen)
     failed = []
-    if not measures_the_process():
-        print("no /proc/self/clear_refs: memory is that of Python's objects, and inputs take longer")
     print(f"{'target':12} {'engine':8} {'tried':>12} {'a second':>9} {'corpus':>7} {'coverage':>9}  result")
     for target in chosen:
         with tempfile.TemporaryDirectory() as folder:

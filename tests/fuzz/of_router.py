@@ -1,4 +1,4 @@
-"""Targets of the router: frames, the core, the algebra of predicates, applications, recordings."""
+"""Targets of the router: frames, the core, applications, recordings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import socket
 from collections.abc import Collection
 from contextlib import suppress
-from itertools import product
 from typing import Any
 
 from tests.fuzz.inputs import Run, Source, files_of_this_process
@@ -130,66 +129,6 @@ def core() -> Run:
         tuple(router.rows())
         due = router.next_deadline()
         assert due is None or due == due
-
-    return run
-
-
-def algebra() -> Run:
-    """Unions, covering and canonical forms, held against the meaning of predicates on many messages."""
-    from router.predicates import (
-        STRING_ONLY,
-        Constraint,
-        Filter,
-        Message,
-        Operator,
-        Predicate,
-        Type,
-        Value,
-        matches,
-    )
-    from router.predicates.covering.algebra import simplify
-    from tests.support.algebra import covers, disjoin
-
-    strings = ("", "a", "b", "ab", "ba", "aab", "abab")
-    values: dict[Type, tuple[Value, ...]] = {
-        Type.INTEGER: (-(2**63), -1, 0, 1, 2, 2**53, 2**63 - 1),
-        Type.DOUBLE: (-0.0, 0.5, 1.0, 1e308, -1e308, 5e-324, 2.0**53),
-        Type.BOOLEAN: (False, True, False, True, False, True, False),
-        Type.STRING: strings,
-    }
-    operators = tuple(Operator)
-    probes = [
-        Message({name: value for name, value in zip("xy", pair, strict=True) if value is not None})
-        for pair in product((None, 1, 2**53, 0.5, True, "", "ab", "abab"), repeat=2)
-    ]
-
-    def constraint(source: Source) -> Constraint:
-        name, type_ = "xy"[source.number(2)], tuple(Type)[source.number(len(Type))]
-        operator = operators[source.number(len(operators))]
-        if operator in STRING_ONLY:
-            type_ = Type.STRING
-        value = None if operator is Operator.ANY else values[type_][source.number(7)]
-        return Constraint(name, type_, operator, value)
-
-    def predicate(source: Source) -> Predicate:
-        return Predicate(
-            tuple(
-                Filter(tuple(constraint(source) for _ in range(source.number(4))))
-                for _ in range(source.number(5))
-            )
-        )
-
-    def run(data: bytes) -> None:
-        source = Source(data)
-        while source.left:
-            p, q = predicate(source), predicate(source)
-            union, simple, covered = disjoin(p, q), simplify(p), covers(p, q)
-            for message in probes:
-                in_p, in_q = matches(p, message), matches(q, message)
-                assert matches(union, message) == (in_p or in_q), (p, q, message)
-                assert matches(simple, message) == in_p, (p, message)
-                assert in_p or not in_q or not covered, (p, q, message)
-            assert simplify(simple) == simple, p
 
     return run
 

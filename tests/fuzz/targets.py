@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.fuzz.inputs import LONGEST, Run
 from tests.fuzz.of_captures import frames, packets, pcap
-from tests.fuzz.of_router import algebra, core, decoder, intake, recordings, sockets
+from tests.fuzz.of_router import core, decoder, intake, recordings, sockets
 from tests.fuzz.of_users import contents, control, experiments, parsers, topologies, workloads
 
 __all__ = ["LONGEST", "TARGETS", "Run", "Target"]
@@ -42,7 +42,6 @@ TARGETS = {
         (decoder, ("router",), 1),
         (intake, ("router",), 1),
         (core, ("router",), 4),
-        (algebra, ("router",), 4),
         (parsers, ("router", "testbed"), 1),
         (topologies, ("topos",), 1),
         (workloads, ("testbed", "router"), 2),
