@@ -2,7 +2,7 @@
 
 One seed is one case. Frames of the controller are late, repeated, out of order, and of epochs that were
 abandoned; links fail and return; routers restart; hop limits are short. Expectations come from an evaluation
-of predicates and from trees of this module, neither of which is the testbed's.
+of predicates of this module and from shortest paths of networkx, neither of which is the testbed's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import networkx as nx
 from router.predicates import Constraint, Filter, Message, Operator, Predicate
 from router.protocol.options import RouterOptions
 from router.wire.frames import FrameType
-from tests.support.protocol_network import Graph, Network, integer, random_graph
+from tests.support.protocol_network import Graph, Network, integer, path, random_graph
 
 Link = tuple[int, int]
 
@@ -198,19 +198,12 @@ def first_wrong_delivery(
 
 
 def _hops_on_trees(graph: Graph, down: tuple[Link, ...]) -> dict[int, dict[int, int]]:
-    """Source -> node that it reaches -> hops on the cheapest path; of equal costs the least set of edges."""
+    """Source -> node that it reaches -> hops on the source's tree."""
     alive = graph.copy()
     alive.remove_edges_from(down)
-    found: dict[int, dict[int, int]] = {}
-    for source in alive:
-        found[source] = {source: 0}
-        for node in nx.node_connected_component(alive, source) - {source}:
-            paths = nx.all_shortest_paths(alive, source, node, weight="cost")
-            best = min(paths, key=lambda path: _edge_set(alive, path))
-            found[source][node] = len(best) - 1
-    return found
-
-
-def _edge_set(graph: Graph, path: list[int]) -> int:
-    """The links of a path as a number with the bit of each link's index set."""
-    return sum(1 << graph.edges[link]["index"] for link in nx.utils.pairwise(path))
+    return {
+        source: {
+            node: len(path(alive, source, node)) - 1 for node in nx.node_connected_component(alive, source)
+        }
+        for source in alive
+    }

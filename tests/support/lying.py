@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 import networkx as nx
@@ -17,15 +17,12 @@ from router.wire.frames import FrameType
 from tests.support.protocol_network import Graph, Network, path, random_graph
 
 NODES = 12
+#: Source and receiver of a delivery.
+Pair = tuple[int, int]
 
 
 class LyingNetwork(Network):
-    """A network in which the URs of one router say something else.
-
-    Attributes:
-        liar: the node. None: nobody lies.
-        lie: what its URs say.
-    """
+    """A network in which the URs of one router (None: of no router) say something else."""
 
     liar: int | None = None
     lie: Predicate = NOTHING
@@ -40,21 +37,11 @@ class LyingNetwork(Network):
         return actions
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The fate of one message from each node to all others.
+def outcome(graph: Graph, seed: int, liar: int | None, lie: Predicate) -> tuple[set[Pair], Counter[Pair]]:
+    """Every node asks for messages with its number; all issue SRs; each sends a message to each other.
 
-    Attributes:
-        delivered: (source, receiver) of each delivery.
-        crossed: MSG frames by directed link.
+    Returns the deliveries, and the MSG frames by directed link.
     """
-
-    delivered: frozenset[tuple[int, int]]
-    crossed: Counter[tuple[int, int]]
-
-
-def outcome(graph: Graph, seed: int, liar: int | None, lie: Predicate = NOTHING) -> Outcome:
-    """Every node asks for messages with its number; all issue SRs; each sends a message to each other."""
     network = LyingNetwork(graph, RouterOptions(), seed)
     network.liar, network.lie = liar, lie
     network.new_epoch()
@@ -64,70 +51,36 @@ def outcome(graph: Graph, seed: int, liar: int | None, lie: Predicate = NOTHING)
     for node in graph:
         network.request_update(node)
         network.settle()
-    network.frames.clear()
-    network.delivered.clear()
-    delivered: set[tuple[int, int]] = set()
-    for source in graph:
-        for receiver in graph:
-            if receiver != source:
-                known = set(network.delivered)
-                network.send(source, Message({"to": receiver}))
-                network.settle()
-                (message,) = network.delivered.keys() - known
-                if network.delivered[message][receiver]:
-                    delivered.add((source, receiver))
+    sent = {pair: network.send(pair[0], Message({"to": pair[1]})) for pair in permutations(graph, 2)}
+    network.settle()
     crossed = Counter(
         {(u, v): count for (u, v, kind), count in network.frames.items() if kind is FrameType.MSG}
     )
-    return Outcome(frozenset(delivered), crossed)
+    return {pair for pair, message in sent.items() if network.delivered[message][pair[1]]}, crossed
 
 
-def through(graph: Graph, node: int) -> frozenset[tuple[int, int]]:
-    """The (source, receiver) whose messages pass a node, which could drop them."""
-    return frozenset(pair for pair in permutations(graph, 2) if node in path(graph, *pair)[1:])
+def measure(seeds: range) -> Counter[str]:
+    """One liar in each of some random networks of `NODES` routers and 6 links more than a tree.
 
-
-@dataclass
-class Measured:
-    """Sums over networks and liars.
-
-    Attributes:
-        expected: deliveries without a lie.
-        missed: those that a narrow lie prevented; `droppable`: those that the liar could drop.
-        beyond: of `missed`, those that the liar could not drop.
-        further: MSG frames more, after a wide lie, into the liar; `elsewhere`: on all other links.
+    Returns sums over the networks: the deliveries without a lie (`expected`); of these, the deliveries that
+    the liar could drop, since it forwards the messages (`droppable`); those that a narrow lie prevented
+    (`missed`), and those of them that the liar could not drop (`beyond`); and the MSG frames into the liar
+    that a wide lie adds (`further`).
     """
-
-    expected: int = 0
-    missed: int = 0
-    droppable: int = 0
-    beyond: int = 0
-    further: int = 0
-    elsewhere: int = 0
-
-
-def measure(seeds: range) -> Measured:
-    """One liar in each of some random networks of `NODES` routers and 6 links more than a tree."""
-    sums = Measured()
+    sums: Counter[str] = Counter()
     for seed in seeds:
         graph = random_graph(random.Random(seed), NODES, 6)
         # The node on most of the shortest paths has most to lie about.
         centrality = nx.betweenness_centrality(graph)
         liar = max(sorted(graph), key=lambda node: centrality[node])
-        honest = outcome(graph, seed, None)
-        narrow = outcome(graph, seed, liar, NOTHING)
-        wide = outcome(graph, seed, liar, EVERYTHING)
-        missed = honest.delivered - narrow.delivered
-        droppable = through(graph, liar)
-        sums.expected += len(honest.delivered)
-        sums.missed += len(missed)
-        sums.droppable += len(droppable)
-        sums.beyond += len(missed - droppable)
-        assert wide.delivered == honest.delivered
-        for link in wide.crossed.keys() | honest.crossed.keys():
-            more = wide.crossed[link] - honest.crossed[link]
-            if link[1] == liar:
-                sums.further += more
-            else:
-                sums.elsewhere += more
+        honest, crossed = outcome(graph, seed, None, NOTHING)
+        narrow, _ = outcome(graph, seed, liar, NOTHING)
+        wide, more = outcome(graph, seed, liar, EVERYTHING)
+        assert wide == honest
+        droppable = {pair for pair in permutations(graph, 2) if liar in path(graph, *pair)[1:]}
+        sums["expected"] += len(honest)
+        sums["droppable"] += len(droppable)
+        sums["missed"] += len(honest - narrow)
+        sums["beyond"] += len(honest - narrow - droppable)
+        sums["further"] += sum(more[link] - crossed[link] for link in more if link[1] == liar)
     return sums

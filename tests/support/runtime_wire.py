@@ -14,7 +14,7 @@ from pathlib import Path
 
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.security.guard import Guard
-from router.system import enter_network_namespace
+from router.system import enter_network_namespace, returning_to_its_namespace
 from router.wire.codec import fragment
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
@@ -36,15 +36,9 @@ def ip(*arguments: str) -> None:
 @contextlib.contextmanager
 def inside(namespace: Path) -> Iterator[None]:
     """Sockets that are made meanwhile belong to `namespace`."""
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
+    with returning_to_its_namespace():
         enter_network_namespace(str(namespace))
-        try:
-            yield
-        finally:
-            enter_network_namespace(f"/proc/self/fd/{own}")
-    finally:
-        os.close(own)
+        yield
 
 
 def socket_in(namespace: Path, device: str, ethertype: int = ETHERTYPE) -> socket.socket:
