@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.accounting.baselines import WAYS, _cheapest, compute, tree_of
-from captures.accounting.run_tables import cost_graph
+from captures.accounting.baselines import WAYS, compute
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
@@ -24,14 +23,6 @@ _CLOSED = build(
     [Node(n) for n in range(4)],
     [LinkSpec(0, 1, 10), LinkSpec(1, 2, 10), LinkSpec(2, 3, 10), LinkSpec(0, 3, 15)],
 )
-
-
-def test_the_cheapest_tree_takes_the_cheap_way() -> None:
-    assert _cheapest(0, cost_graph(_CLOSED.links)) == {1: 0, 2: 1, 3: 0}
-
-
-def test_nodes_that_do_not_lead_to_the_source_are_no_part_of_the_tree() -> None:
-    assert tree_of(0, {1: 0, 2: 3, 3: 2, 4: 1}) == {1: 0, 4: 1}
 
 
 def test_crossings_of_the_three_ways() -> None:

@@ -1,4 +1,4 @@
-"""Moving averages on events small enough to work out by hand."""
+"""Moving averages, bins and the first wave, on events small enough to work out by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from captures.accounting.texts import double
-from tests.support.texts import answer, frames_of, rows_of, wall
+from tests.support.texts import answer, frames_of, rows_of, table_of, wall
 
 
 def test_a_moving_share_forgets_what_left_the_window() -> None:
@@ -60,3 +60,52 @@ def test_a_frame_with_a_time_far_off_makes_no_points_in_between() -> None:
 def test_no_frames_no_points() -> None:
     assert not answer("control_rate_curve", {}).num_rows
     assert not answer("control_share_curve", {}).num_rows
+
+
+def test_bins_of_the_frames_on_links_by_type() -> None:
+    # Bins of half an experiment second are 0.05 wall seconds wide.
+    frames = frames_of(
+        *({"time_ns": wall(at_s)} for at_s in (0.02, 0.15, 0.19)),
+        {"time_ns": wall(0.15), "type": "RA"},
+        {"time_ns": wall(0.01), "type": None, "undecodable": "bad_type"},
+        {"time_ns": wall(0.15), "type": "RA", "kind": "host", "link": None},
+    )
+    bins = answer("type_bins", {"captured": frames})
+    assert rows_of(bins, "type", "bin_s", "frames", "frames_per_s") == [
+        ("MSG", 0.0, 1, 2.0),
+        ("MSG", 1.5, 2, 4.0),
+        ("RA", 1.5, 1, 2.0),
+        ("undecodable", 0.0, 1, 2.0),
+    ]
+
+
+def test_first_wave_ends_with_the_last_frame_of_the_first_advertisements() -> None:
+    opening = table_of("opening", [(1, wall(0), wall(0.1)), (2, wall(1), wall(1.1))])
+    frames = frames_of(
+        {"type": "RA", "issuer": 1, "seq": 10, "time_ns": wall(0.5)},
+        {"type": "RA", "issuer": 1, "seq": 10, "time_ns": wall(3)},
+        # A later advertisement, one from before the predicate, and one of a node outside the opening.
+        {"type": "RA", "issuer": 1, "seq": 11, "time_ns": wall(9)},
+        {"type": "RA", "issuer": 2, "seq": 1, "time_ns": wall(0.9)},
+        {"type": "RA", "issuer": 2, "seq": 2, "time_ns": wall(2)},
+        {"type": "RA", "issuer": 3, "seq": 1, "time_ns": wall(8)},
+        {"type": "MSG", "issuer": 1, "seq": 10, "time_ns": wall(7)},
+    )
+    found = answer("convergence", {"opening": opening, "captured": frames})
+    assert rows_of(found) == [(wall(3), wall(3), pytest.approx(3.0))]
+    # Without an RA, messages count from the last confirmation on; without a predicate, from the start.
+    assert rows_of(answer("convergence", {"opening": opening})) == [(None, wall(1.1), None)]
+    assert rows_of(answer("convergence", {}, start_ns="7")) == [(None, 7, None)]
+
+
+def test_advertisement_on_its_way_at_the_request_is_not_its_answer() -> None:
+    opening = table_of("opening", [(1, wall(1), wall(1))])
+    frames = frames_of(
+        {"type": "RA", "issuer": 1, "seq": 1, "time_ns": wall(0.9)},
+        {"type": "RA", "issuer": 1, "seq": 1, "time_ns": wall(1.1)},
+        {"type": "RA", "issuer": 1, "seq": 2, "time_ns": wall(1.2)},
+        {"type": "RA", "issuer": 1, "seq": 2, "time_ns": wall(1.5)},
+    )
+    assert rows_of(answer("convergence", {"opening": opening, "captured": frames}), "last_ns") == [
+        (wall(1.5),)
+    ]

@@ -1,21 +1,26 @@
-"""Every table of the catalogue has one text or input that makes it, and the texts fit together."""
+"""Names and units of the columns of tables; the texts and inputs that make the tables fit together."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+import captures.rundir.document as rundir
 from captures.accounting.conclusion import ANSWERS
 from captures.accounting.engines import CAPTURED
 from captures.accounting.inputs import Inputs
 from captures.accounting.steps import INPUTS, MADE, reads_of, values
-from captures.accounting.texts import in_order, reads, texts, written_out
+from captures.accounting.texts import in_order, texts
+from captures.datasource.opening import FLOWS, open_captures
+from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
 from captures.rundir import RunLayout
-from captures.rundir.clock import Clock
-from captures.tables import TABLES
+from captures.tables import CLOCKS, SHARED, TABLES
+from captures.tables.document import EXAMPLES, document
+from tests.support.capture_files import pcap
 from tests.support.run_folder import asked_run
 
 
@@ -32,15 +37,9 @@ def test_columns_are_named_once_in_a_table_and_have_a_meaning() -> None:
         assert table.folders_by is None or table.folders_by in names
 
 
-def test_times_and_counts_have_a_unit() -> None:
-    lacking = [
-        f"{table.name}.{column.name}"
-        for table in TABLES.values()
-        for column in table.columns
-        if column.name.endswith(("_s", "_ns", "_us", "_ms", "frames", "bytes", "deliveries"))
-        and not column.unit
-    ]
-    assert lacking == []
+def test_counts_have_a_unit() -> None:
+    counts = ("frames", "bytes", "deliveries")
+    assert [f"{t}.{c.name}" for t, c in _COLUMNS if c.name.endswith(counts) and not c.unit] == []
 
 
 def test_what_a_text_reads_is_made_and_in_no_circle() -> None:
@@ -63,27 +62,68 @@ def test_a_text_begins_with_what_a_row_is_and_names_no_step_twice(name: str) -> 
     assert not {*re.findall(r"(\w+) as \(", texts()[name])} & {*texts(), *INPUTS}, "a name of its own"
 
 
-def test_reads_are_the_names_that_a_text_does_not_define() -> None:
-    text = """-- from nowhere
-    with recursive a as (select 1 from b), c as (select * from a join d using (x))
-    select * from c left join e on e.x = c.x cross join (values (1)) as f (y) cross join range(3)"""
-    assert reads(text) == reads(text.upper()) == {"b", "d", "e"}
-
-
-def test_values_and_times_are_written_out() -> None:
-    text = (
-        "select experiment_s(t_ns), bin_wall_s(s), incarnation(x.seq), number(seq), $bins from x -- $unknown"
-    )
-    found = written_out(text, Clock.steady(5, 2.0), {"bins": "7", "bin_s": "1.0"})
-    assert found == (
-        "select ((t_ns - 5) * 2.0000000000000000e+00 / 1.0000000000000000e+09 + 0.0000000000000000e+00),"
-        " 5.0000000000000000e-01, ((x.seq >> 32) & 4294967295), (seq & 4294967295), 7 from x "
-    )
-    with pytest.raises(KeyError, match="unknown"):
-        written_out("$unknown", Clock.steady(5, 2.0), {})
-
-
 def test_every_value_is_used(tmp_path: Path) -> None:
     run = RunLayout(asked_run().write(tmp_path / "run"))
     named = {value for text in texts().values() for value in re.findall(r"\$(\w+)", text)}
     assert values(Inputs(run)).keys() == named
+
+
+_COLUMNS = [(table.name, column) for table in TABLES.values() for column in table.columns]
+#: Units that name no time of their own, though they hold a word of one.
+_TIMES = ("wall s", "wall ms", "experiment s", "experiment us", "ns since")
+
+
+@pytest.mark.parametrize(("table", "column"), _COLUMNS, ids=[f"{t}.{c.name}" for t, c in _COLUMNS])
+def test_the_end_of_a_name_says_the_clock(table: str, column: object) -> None:
+    del table
+    name, unit = column.name, column.unit  # type: ignore[attr-defined]
+    expected = next((unit for end, unit in CLOCKS.items() if name.endswith(end)), None)
+    if expected is not None:
+        assert unit.endswith(expected)
+        assert unit == expected or expected.startswith("/")
+    elif name != "bandwidth_mbps":
+        assert not any(time in unit for time in _TIMES)
+
+
+def test_the_columns_of_several_tables_are_declared_once_with_type_unit_and_meaning() -> None:
+    of_name = defaultdict(list)
+    for _, column in _COLUMNS:
+        of_name[column.name].append((column.type, column.unit))
+    assert {name for name, found in of_name.items() if len(found) > 1} == set(SHARED)
+    assert {name for name, found in of_name.items() if len(set(found)) > 1} == set()
+    above = document().partition("## run")[0].replace("\n  ", " ")
+    for name, column in SHARED.items():
+        line = rf"^- `{name}`, {column.type}: {re.escape(column.meaning)}( \(.*\))?$"
+        assert re.search(line, above, re.MULTILINE), name
+
+
+def test_a_name_has_one_type_in_all_views_of_captures_and_in_all_tables(tmp_path: Path) -> None:
+    kinds = defaultdict(set)
+    for _, column in _COLUMNS:
+        kinds[column.name].add(column.type)
+    for view in ({**PCAP_VIEWS, **CBCB_VIEWS}).values():
+        for name, (arrow, _) in view.items():
+            kinds[name].add(arrow)
+    (tmp_path / "a.pcap").write_bytes(pcap([]))
+    for field in open_captures(tmp_path / "a.pcap", FLOWS).schema:
+        kinds[field.name].add(field.type)
+    assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
+
+
+def test_a_table_of_messages_or_of_advertisements_has_the_parts_of_seq() -> None:
+    parts = [name for name, table in TABLES.items() if {"incarnation", "number"} < set(table.schema.names)]
+    assert parts == ["messages", "advertisements", "publications"]
+
+
+def test_generated_pages_of_tables_and_of_the_run_folder_have_no_long_line() -> None:
+    for page in (document(), rundir.document()):
+        assert [line for line in page.splitlines() if len(line) > 160] == []
+
+
+def test_the_questions_are_of_at_most_four_lines() -> None:
+    assert [question for question, sql in EXAMPLES if sql.count("\n") > 3] == []
+
+
+def test_no_question_divides_by_a_count_less_something() -> None:
+    """Spark computes columns before HAVING leaves out a group, and a division by 0 ends its query."""
+    assert [question for question, sql in EXAMPLES if "/ (count(" in sql] == []

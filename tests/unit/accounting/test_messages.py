@@ -1,11 +1,13 @@
-"""Deliveries against the oracle, on cases small enough to work out by hand."""
+"""Deliveries against the oracle, and paths of messages, on cases small enough to work out by hand."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.support.texts import answer, rows_of, table_of, wall
+from tests.support.texts import answer, frames_of, rows_of, table_of, wall
 
 _INPUTS = {
     "sent": table_of("sent", [(0, number, wall(number), f"n = {number}") for number in (1, 2, 3)]),
@@ -31,23 +33,13 @@ _INPUTS = {
         ],
     ),
 }
-_PATH = ("source", "seq", "node", "hops", "cost", "shortest_hops", "shortest_cost")
 
 
 def _converged(at_s: float) -> pa.Table:
     return pa.table({"end_ns": [wall(at_s)]})
 
 
-def test_outcomes_of_every_kind() -> None:
-    columns = ("seq", "node", "expected", "decided", "deliveries", "missed", "spurious")
-    assert rows_of(answer("outcomes", _INPUTS), *columns) == [
-        (1, 1, True, True, 3, False, False),
-        (1, 2, True, True, 0, True, False),
-        (2, 1, True, True, 0, True, False),
-        (2, 2, True, False, 0, True, False),
-        (2, 3, False, False, 1, False, False),
-        (3, 1, False, True, 2, False, True),
-    ]
+def test_totals_of_outcomes_of_every_kind() -> None:
     assert answer("outcome_totals", {**_INPUTS, "convergence": _converged(2)}).to_pylist() == [
         {
             "deliveries_expected": 4,
@@ -63,45 +55,13 @@ def test_outcomes_of_every_kind() -> None:
     ]
 
 
-def test_messages_sum_up_their_receivers() -> None:
-    counts = ("deliveries_expected", "delivered", "missed", "missed_decided", "spurious", "duplicates")
-    assert rows_of(answer("messages", _INPUTS), "number", "message", "sent_s", *counts) == [
-        (1, "n = 1", 10.0, 2, 1, 1, 1, 0, 2),
-        (2, "n = 2", 20.0, 2, 1, 2, 1, 0, 0),
-        (3, "n = 3", 30.0, 0, 1, 0, 0, 1, 1),
-    ]
-
-
 def test_totals_of_nothing_are_zero() -> None:
     (totals,) = answer("outcome_totals", {}).to_pylist()
     assert set(totals.values()) == {0}
     assert set(answer("delivery_delay", {}).to_pylist()[0].values()) == {None}
 
 
-def test_applications_of_one_node_are_receivers_of_their_own() -> None:
-    inputs = {
-        "oracle": table_of("oracle", [(0, 1, wall(1), 1, app, True, True) for app in ("a", "b")]),
-        "sent": table_of("sent", [(0, 1, wall(1), ""), (1, 1, wall(2), "")]),
-        "delivered": table_of("delivered", [(0, 1, 1, "a", wall(1.5)), (1, 1, 1, "b", wall(2.5))]),
-    }
-    assert rows_of(answer("outcomes", inputs), "source", "app", "sent_ns", "missed", "spurious") == [
-        (0, "a", wall(1), False, False),
-        (0, "b", wall(1), True, False),
-        (1, "b", wall(2), False, True),
-    ]
-
-
-def test_delay_and_path_of_what_was_delivered() -> None:
-    arrivals = pa.Table.from_pylist([dict(zip(_PATH, (0, 1, 1, 2, 20, 1, 15), strict=True))])
-    made = answer("deliveries", {**_INPUTS, "arrivals": arrivals})
-    columns = ("seq", "node", "sent_s", "delay_wall_s", "times", "expected", "decided")
-    assert rows_of(made, *columns) == [
-        (1, 1, 10.0, 0.5, 3, True, True),
-        (2, 3, 20.0, 0.5, 1, False, False),
-        (3, 1, 30.0, pytest.approx(0.1), 2, False, True),
-    ]
-    paths = rows_of(made, "seq", "hops", "cost", "shortest_hops", "shortest_cost")
-    assert [row for row in paths if row[1] is not None] == [(1, 2, 20, 1, 15)]
+def test_the_delay_of_what_was_delivered() -> None:
     assert answer("delivery_delay", _INPUTS).to_pylist() == [
         {"median_s": 0.5, "p90_s": 0.5, "p99_s": 0.5, "max_s": 0.5, "mean_s": pytest.approx(1.1 / 3)}
     ]
@@ -118,15 +78,6 @@ def test_a_quantile_lies_between_its_neighbours() -> None:
         "max_s": 9.0,
         "mean_s": 4.0,
     }
-
-
-def test_a_message_to_its_own_node_goes_no_hops() -> None:
-    inputs = {
-        "sent": table_of("sent", [(0, 1, wall(1), "")]),
-        "delivered": table_of("delivered", [(0, 1, 0, "a", wall(1))]),
-    }
-    paths = ("hops", "cost", "shortest_hops", "shortest_cost")
-    assert rows_of(answer("deliveries", inputs), *paths) == [(0, 0, 0, 0)]
 
 
 def test_predicates_get_what_came_while_they_were_in_force() -> None:
@@ -165,3 +116,80 @@ def test_of_two_predicates_at_the_same_time_the_later_record_counts(last: str) -
         }
         found = rows_of(answer("predicates", inputs, last_ns=str(wall(2))), "predicate", "deliveries")
         assert found == sorted([(first, 0), (last, 1)])
+
+
+#: Links 0-1, 1-2, 2-3 of cost 10 and 0-3 of cost 50.
+_RING = {
+    "links": table_of("links", [(0, 0, 1, 10), (1, 1, 2, 10), (2, 2, 3, 10), (3, 0, 3, 50)]),
+    "shortest_paths": table_of("shortest_paths", [(0, 1, 1, 10), (0, 2, 2, 20), (0, 3, 1, 30)]),
+}
+
+
+def _hop(link: int, sender: int, receiver: int, at: int, **more: Any) -> dict[str, Any]:
+    return {"link": link, "from_node": sender, "to_node": receiver, "time_ns": at, "epoch": 1, **more}
+
+
+def _inputs(*hops: dict[str, Any], trees: tuple[tuple[int, int, int, int], ...] = ()) -> dict[str, pa.Table]:
+    return {**_RING, "captured": frames_of(*hops), "trees": table_of("trees", trees)}
+
+
+def test_repeated_frames_are_those_of_one_link_direction_and_fragment() -> None:
+    once = [
+        {"from_node": 0},
+        {"from_node": 1},
+        {"from_node": 0, "link": 1},
+        {"from_node": 0, "fragment_index": 1},
+    ]
+    assert rows_of(answer("frames_repeated", {"captured": frames_of(*once)})) == [(0,)]
+    thrice = {"captured": frames_of(*once, once[0], once[0])}
+    columns = ("link", "from_node", "source", "seq", "crossings")
+    assert rows_of(answer("repeated_frames", thrice), *columns) == [(0, 0, 0, 1, 3)]
+    assert rows_of(answer("frames_repeated", thrice)) == [(2,)]
+
+
+def test_crossings_join_fragments_and_ask_the_tree() -> None:
+    inputs = _inputs(
+        _hop(0, 0, 1, 7, length=50, fragment_index=1),
+        _hop(0, 0, 1, 5),
+        _hop(3, 0, 3, 6),
+        _hop(2, 3, 2, 8, epoch=2),
+        _hop(0, 0, 1, 5, undecodable="bad_value", seq=9),
+        _hop(0, 0, 1, 5, type="RA"),
+        trees=((1, 1, 0, 0), (1, 3, 0, 2)),
+    )
+    columns = ("link", "from_node", "to_node", "first_ns", "on_tree")
+    assert rows_of(answer("crossings", inputs), *columns) == [
+        (0, 0, 1, 5, True),
+        (2, 3, 2, 8, None),
+        (3, 0, 3, 6, False),
+    ]
+
+
+def test_stretch_is_that_of_hops_and_cost_from_the_source() -> None:
+    inputs = _inputs(
+        # Two messages of one source, on different paths.
+        *(_hop(0, 0, 1, 1), _hop(1, 1, 2, 2), _hop(2, 2, 3, 3)),
+        *(_hop(3, 0, 3, 1, seq=2), _hop(2, 3, 2, 2, seq=2)),
+    )
+    assert answer("stretch", inputs).to_pylist() == [
+        {
+            "stretch_hops_mean": pytest.approx((1 + 1 + 3 + 1 + 1) / 5),
+            "stretch_hops_max": 3.0,
+            "stretch_cost_mean": pytest.approx((1 + 1 + 1 + 3 + 5 / 3) / 5),
+            "stretch_cost_max": 3.0,
+        }
+    ]
+
+
+def test_of_two_ways_into_a_router_the_one_on_the_tree_counts() -> None:
+    twice = (_hop(3, 0, 3, 1), _hop(0, 0, 1, 1), _hop(1, 1, 2, 2), _hop(2, 2, 3, 3))
+    by_first = rows_of(answer("arrivals", _inputs(*twice)), "node", "from_node", "hops")
+    assert by_first[-1] == (3, 0, 1)
+    by_tree = answer("arrivals", _inputs(*twice, trees=((1, 1, 0, 0), (1, 2, 0, 1), (1, 3, 0, 2))))
+    assert rows_of(by_tree, "node", "from_node", "hops")[-1] == (3, 2, 3)
+
+
+def test_no_message_no_arrival() -> None:
+    inputs = _inputs(_hop(0, 0, 1, 1, type="RA"))
+    assert not answer("arrivals", inputs).num_rows
+    assert set(answer("stretch", inputs).to_pylist()[0].values()) == {None}
