@@ -15,7 +15,7 @@ from captures.datasource.opening import run_folders
 from captures.datasource.options import OptionError
 from captures.frames.index import write_index
 from captures.pcap import listing
-from captures.pcap.listing import list_captures
+from captures.pcap.listing import is_capture_name, list_captures
 from captures.pcap.opening import locate, open_bytes, split_uri
 from tests.support.capture_files import pcap
 
@@ -147,12 +147,16 @@ def test_names_in_no_encoding_do_not_matter(tmp_path: Path) -> None:
         assert [_content(entry.path) for entry in list_captures([folder])] == ["a.pcap"]
 
 
-def test_a_link_round_and_round_is_nothing_that_is_there(tmp_path: Path) -> None:
+def test_links_that_lead_nowhere_and_a_nul_name_no_file(tmp_path: Path) -> None:
     _make(tmp_path, "a.pcap")
-    (tmp_path / "loop.pcap").symlink_to("loop.pcap")
+    loop = tmp_path / "loop.pcap"
+    loop.symlink_to(loop)
     (tmp_path / "nowhere.pcap").symlink_to("gone")
     for named in (str(tmp_path), f"{tmp_path}/*.pcap", f"file://{tmp_path}"):
         assert [Path(entry.path).name for entry in list_captures([named])] == ["a.pcap"]
+    for path in (str(loop), f"{tmp_path}/a\0b.pcap"):
+        with pytest.raises(FileNotFoundError, match="no such file or directory"):
+            list_captures([path])
 
 
 def test_a_folder_that_may_not_be_searched_is_told(tmp_path: Path) -> None:
@@ -182,3 +186,20 @@ def test_folders_are_found_at_any_depth(tmp_path: Path) -> None:
     _make(tmp_path, "y/other.pcap")
     with pytest.raises(OptionError, match=r"also .*other\.pcap, which is no run folder"):
         run_folders(f"{tmp_path}/**/*")
+
+
+def test_globs_have_alternatives(tmp_path: Path) -> None:
+    assert is_capture_name("a.pcap.zst", None)
+    _make(tmp_path, "a1.pcap", "b1.pcap", "c1.pcap", "x/b2.pcap", "y{1}.pcap", "{z.pcap")
+
+    def names(pattern: str) -> list[str]:
+        return [
+            str(Path(entry.path).relative_to(tmp_path)) for entry in list_captures([f"{tmp_path}/{pattern}"])
+        ]
+
+    assert names("{a,b}*.pcap") == ["a1.pcap", "b1.pcap"]
+    assert names("{a1,x/{b,c}2}.pcap") == ["a1.pcap", "x/b2.pcap"]
+    assert names("y{1}.pcap") == ["y{1}.pcap"]
+    assert names("[{]z.pcap") == ["{z.pcap"]
+    with pytest.raises(FileNotFoundError, match="matches no file"):
+        names("{d,e}.pcap")

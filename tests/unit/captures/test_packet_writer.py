@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from captures.datasource.formats import CbcbSource, PcapSource
 from captures.datasource.options import OptionError
 from captures.datasource.packet_writer import PacketWriter
 from captures.pcap.reader import PcapReader, Record
-from tests.support.wire_tshark import needs_tshark
 
 _SCHEMA = StructType(
     [
@@ -103,13 +101,3 @@ def test_tables_that_hold_no_packets_are_errors(tmp_path: Path) -> None:
         source.writer(StructType([StructField("time_ns", IntegerType())]), False)
     with pytest.raises(OptionError, match="cbcb: frames cannot be written"):
         CbcbSource({"path": str(tmp_path)}).writer(_SCHEMA, False)
-
-
-@needs_tshark
-def test_tshark_reads_what_was_written(tmp_path: Path) -> None:
-    writer = _writer(tmp_path)
-    writer.commit([writer.write(iter([_batch(_ROWS[:2])]))])
-    (path,) = tmp_path.glob("*.pcap")
-    command = ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert shown == ["1000000000.000000000", "60", "1000000000.000000001", "61"]

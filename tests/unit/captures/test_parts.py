@@ -1,21 +1,22 @@
-"""Parts of files: reading all parts equals reading the file; the index; the parts that filters rule out."""
+"""Reading all parts, or files together, equals reading each file; the index; parts that filters rule out."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
+import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
+from typing import Any
 
-import pyarrow as pa
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.datasource import (
     EqualTo,
@@ -28,22 +29,25 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from captures.datasource.options import Bounds, read_options
+from captures.datasource.options import DROPMALFORMED, Bounds
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.pushdown import bounds_of
-from captures.datasource.streaming import GrowingCaptures
-from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
+from captures.datasource.views import FRAMES, OF_FILE, PACKETS, TRAFFIC, View
+from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
-from captures.frames.parts import FilePart
-from captures.pcap import PcapError
+from captures.frames.parts import FilePart, balance
+from captures.pcap import blocks
+from captures.pcap.blocks import Block
 from captures.pcap.listing import FileEntry, list_captures
 from captures.pcap.reader import PcapReader
 from router.predicates import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
-from router.wire.header import node_address
+from router.wire.header import ROUTER_DESTINATION, node_address
 from tests.support.capture_files import pcap, pcapng
+from tests.support.compiled_loops import loops
+from tests.support.run_folder import START_NS, asked_run, pcap_bytes
 from tests.vectors.wire_vectors import WHOLE
 
 VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
@@ -82,17 +86,22 @@ def _two_sections(packets: Sequence[tuple[int, bytes]]) -> bytes:
 def test_split_reads_equal_unsplit_reads_at_every_cut(
     tmp_path: Path, made: Callable[[Sequence[tuple[int, bytes]]], bytes]
 ) -> None:
+    """No cut invents a packet."""
     content = made(_packets())
     assert len(content) > 4000
     path = tmp_path / "a"
+    path.write_bytes(content)
+    uncut = list(PcapReader(path).records())
     carried = defects = 0
-    for size in range(len(content) - 1024, len(content) + 1):
+    for size in range(len(content) - 400, len(content) + 1):
         path.write_bytes(content[:size])
         parts = index_file(str(path), 700)
         assert len(parts) > 3
         carried += any(part.carry for part in parts)
         whole = PcapReader(path)
         records = list(whole.records())
+        assert records == uncut[: len(records)]
+        assert (whole.defect is None) == (whole.position == size)
         readers = [PcapReader(path, start=part.start, end=part.end, context=part.context) for part in parts]
         assert [record for reader in readers for record in reader.records()] == records
         # Only the last part reports the cut.
@@ -101,17 +110,8 @@ def test_split_reads_equal_unsplit_reads_at_every_cut(
         if size % 64 == 0 or size == len(content):
             for view in VIEWS:
                 assert _rows(view, parts) == _rows(view, [FilePart(str(path))])
-    assert carried == 1025
-    assert 0 < defects < 1025
-
-
-def test_a_message_in_fragments_over_parts_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(_packets()))
-    rows = _rows(VIEWS[1], index_file(str(path), 300))
-    completing = [row for row in rows if row["fragment"] == "completing"]
-    assert len(completing) > 3
-    assert all(row["attributes"] and row["undecodable"] is None for row in completing)
+    assert carried == 401
+    assert 0 < defects < 401
 
 
 def test_the_types_of_a_reader_are_those_of_the_column(tmp_path: Path) -> None:
@@ -174,6 +174,7 @@ def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: 
     assert read_index(str(path)) == index_file(str(path), 1000)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from([15, 4_500, 15_000, 37_500, -15_000, -60_000]), min_size=60, max_size=60))
 def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
     times = accumulate(steps_ms, initial=1_000_000_000_000)
@@ -181,26 +182,9 @@ def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.pcap"
         path.write_bytes(pcap(packets))
-        everything = _rows(VIEWS[1], [FilePart(str(path))])
         parts = index_file(str(path), 700)
         assert len(parts) > 3
-        assert _rows(VIEWS[1], parts) == everything
-        # The counts of a time are those of its frames, fragments of others left out and looked at.
-        middle = sorted(at for at, _ in packets)[len(packets) // 4 : -len(packets) // 4]
-        bounds = Bounds(middle[0], middle[-1])
-        for read in ([FilePart(str(path))], parts):
-            counted: Counter[tuple[object, bool]] = Counter()
-            for row in _rows(View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=bounds), read):
-                assert isinstance(row["frames"], int)
-                assert isinstance(row["frames_undecodable"], int)
-                counted[row["type"], False] += row["frames"] - row["frames_undecodable"]
-                counted[row["type"], True] += row["frames_undecodable"]
-            wanted = Counter(
-                (row["type"], row["undecodable"] is not None)
-                for row in everything
-                if middle[0] <= cast(int, row["time_ns"]) <= middle[-1]
-            )
-            assert +counted == wanted
+        assert _rows(VIEWS[1], parts) == _rows(VIEWS[1], [FilePart(str(path))])
 
 
 def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:
@@ -240,16 +224,6 @@ def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
     assert _rows(view, index_file(str(path), 300)) == everything[11:21]
 
 
-def test_columns_are_those_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(_packets()))
-    for name, columns in ((PACKETS, ("eth_type", "time_ns")), (FRAMES, ("type", "length", "undecodable"))):
-        (batch,) = View(name, columns).read(FilePart(str(path)))
-        (full,) = next(view for view in VIEWS if view.name == name).read(FilePart(str(path)))
-        assert batch.schema.names == list(columns)
-        assert pa.table(batch) == pa.table(full).select(columns)
-
-
 def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "capture-2024-01-01T12:30:00.pcap"
     path.write_bytes(pcap([(1, b"x")]))
@@ -259,21 +233,114 @@ def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.
     assert len(list(PcapReader(entry.path).records())) == 1
 
 
-def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path) -> None:
+def test_groups_of_files_are_of_about_equal_size() -> None:
+    assert balance([9, 1, 1, 1, 1, 1], 2) == [[0], [1, 2, 3, 4, 5]]
+    assert balance([], 4) == []
+    assert balance([7], 4) == [[0]]
+
+
+def _listed(batches: Any) -> list[dict[str, Any]]:
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> list[FilePart]:
+    """Captures with and without packets, of two link types, one that ends inside a record, one in parts."""
+    found = []
+    for number, (name, records) in enumerate((asked_run().pcaps | {"fragments": _fragments()}).items()):
+        data = pcap_bytes(records)
+        if number == 1:
+            data = data[:20] + (113).to_bytes(4, "little") + data[24:]
+        path = tmp_path / f"{name}.pcap"
+        path.write_bytes(data[:-3] if number == 2 else data)
+        found.append(FilePart(str(path), size=len(data)))
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(pcap_bytes([]))
+    in_parts = index_file(found[-1].path, 200)
+    assert any(part.carry for part in in_parts)
+    # A part of which the number of the first packet is not known.
+    return [*found, FilePart(str(empty), size=24), replace(found[0], before=None), *in_parts]
+
+
+def _fragments() -> list[tuple[int, bytes]]:
+    """Fragments of two messages of one router in turn, and one frame with an unknown type."""
+    messages = [Frame(FrameType.MSG, 1, seq, 1, 64, Message({"text": "x" * 400})) for seq in (1, 2)]
+    payloads = [
+        payload for both in zip(*(fragment(each, 150) for each in messages), strict=True) for payload in both
+    ]
+    payloads.append(b"\x01\xff" + payloads[0][2:])
+    head = ROUTER_DESTINATION + node_address(1) + b"\x88\xb5"
+    return [(START_NS + 119_999_997 + number, head + payload) for number, payload in enumerate(payloads)]
+
+
+def _identities(names: Iterable[str]) -> dict[str, CaptureIdentity]:
+    """A host link of router 1 and a link from 0 to 1, in turn."""
+    host = CaptureIdentity("host-1", "host", node=1)
+    link = CaptureIdentity("link-0-1", "link", link=0, u=0, v=1)
+    return {name: (host, link)[number % 2] for number, name in enumerate(names)}
+
+
+_LATE = Bounds(first_ns=START_NS + 120_000_000)
+_VIEWS = (
+    View(PACKETS, tuple(PACKET_COLUMNS)),
+    View(PACKETS, ("time_ns", "packet", "ip_src", "file")),
+    View(PACKETS, ("length",), mode=DROPMALFORMED),
+    View(PACKETS, ("offset", "file"), bounds=_LATE),
+    View(FRAMES, tuple(COLUMNS)),
+    View(FRAMES, ("to_node", "attributes"), bounds=_LATE),
+    View(FRAMES, ("undecodable", "packet", "predicate"), mode=DROPMALFORMED),
+    View(FRAMES, ("capture", "time_ns"), bounds=Bounds(types=frozenset({"MSG"}))),
+    View(TRAFFIC, tuple(TRAFFIC_COLUMNS)),
+    View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=_LATE),
+)
+
+
+def _sums(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """The sums of the rows of view `traffic`, which are parts of sums, by the other columns."""
+    sums = Counter[tuple[Any, ...]]()
+    for *key, frames, size, undecodable in (row.values() for row in rows):
+        sums += Counter({(*key, "frames"): frames, (*key, "bytes"): size, (*key, "bad"): undecodable})
+    return sums
+
+
+@pytest.mark.filterwarnings("ignore:.*ends inside a record")
+@pytest.mark.parametrize("view", _VIEWS)
+@pytest.mark.parametrize(("packets", "compiled"), [(50_000, False), (5, False), (50_000, True)])
+def test_rows_are_those_of_each_file(
+    parts: Sequence[FilePart], view: View, packets: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_MOST_PACKETS", packets)
+    view = replace(view, captures=_identities(part.path for part in parts))
+    with loops(compiled=compiled):
+        together = list(view.read_all(parts))
+        alone = list(chain.from_iterable(map(view.read, parts)))
+    if view.name == TRAFFIC:
+        assert _sums(_listed(together)) == _sums(_listed(alone))
+    else:
+        assert _listed(together) == _listed(alone)
+    assert alone
+    if packets == 50_000:
+        assert len(together) == 1
+    assert all(batch.schema == view.schema for batch in together)
+
+
+def test_packets_without_a_byte_are_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
-    packets = _packets()[:5]
-    # The third record claims more than a snapshot length allows.
-    content = pcap(packets[:2]) + b"\xff" * 16 + pcap(packets[2:])[24:]
-    path.write_bytes(content)
-    given = {"path": str(path)}
-    following = GrowingCaptures(read_options("pcap", given, PCAP_VIEWS), replace(VIEWS[0], growing=True))
-    with pytest.raises(PcapError, match="claims 4294967295 bytes"):
-        following.latestOffset(following.initialOffset())
-    skipping = read_options("pcap", given | {"ignoreCorruptFiles": "true"}, PCAP_VIEWS)
-    following = GrowingCaptures(skipping, replace(VIEWS[0], growing=True))
-    end = following.latestOffset({})
-    (group,) = following.partitions({}, end)
-    times = [row["time_ns"] for batch in following.read(group) for row in batch.to_pylist()]
-    assert times == [packets[0][0], packets[1][0]]
-    path.write_bytes(content * 2)
-    assert following.latestOffset(end) == end
+    path.write_bytes(pcap_bytes([(1, b""), (2, b"")]))
+    part = FilePart(str(path), size=56)
+    for view in (View(PACKETS, ("captured", "undecodable")), View(FRAMES, ("captured", "undecodable"))):
+        assert _listed(view.read_all([part])) == _listed(view.read(part))
+        assert [row["captured"] for row in _listed(view.read_all([part]))] == [0, 0]
+
+
+def test_the_buffers_of_readers_are_not_held() -> None:
+    def add() -> weakref.ref[Any]:
+        buffer = np.zeros(4096, np.uint8)
+        one = np.zeros(1, np.int64)
+        files.add(None, Block(memoryview(buffer)[:100], one, one + 100, one + 100, one, before=0))  # type: ignore[arg-type]
+        return weakref.ref(buffer)
+
+    files = blocks.SmallFiles()
+    assert add()() is None
+    taken = files.take()
+    assert taken is not None and taken[1].block.length.tolist() == [100]
