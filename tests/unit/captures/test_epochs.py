@@ -1,16 +1,21 @@
-"""The controller's log: epochs, the changes of the network that they answer, what is up."""
+"""The logs of the controller and of the clock: epochs, the changes that they answer, recovery, rates."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from captures.accounting.conclusion import recovery
+from captures.accounting.texts import double, experiment_seconds, wall_seconds
 from captures.rundir import RunLayout
-from captures.rundir.controller import read_controller
+from captures.rundir.clock import Clock, ClockPiece, append_piece, read_clock, write_clock
 from captures.rundir.epochs import Change, epochs
-from captures.rundir.files import RunFolderError
+from router.clock import NS, Piece
+from tests.support.clocks import clock_of, lasting_s, times_of
+from tests.support.texts import answer, frames_of, rows_of
 
 STARTED: dict[str, Any] = {"event": "epoch_started", "down_links": [], "down_nodes": []}
 LINK_DOWN = {"event": "link_down", "link": 7, "u": 0, "v": 1}
@@ -85,10 +90,85 @@ def test_what_is_up_is_followed() -> None:
     assert states == [({7}, set()), ({7}, {4}), (set(), {4}), ({2}, {4, 5}), ({2}, {5})]
 
 
-def test_a_log_with_a_gap_is_named(tmp_path: Path) -> None:
+def test_the_advertisements_that_an_epoch_called_for() -> None:
+    # (issuer, epoch, seq, time): node 1 advertises in epochs 1, 2 and twice in 3; node 2 in 3 only.
+    sightings = [(1, 1, 1, 10), (1, 2, 2, 20), (1, 2, 2, 25), (1, 3, 3, 30), (1, 3, 4, 39), (2, 3, 1, 35)]
+    frames = frames_of(
+        *(
+            {"type": "RA", "issuer": issuer, "epoch": epoch, "seq": seq, "time_ns": at}
+            for issuer, epoch, seq, at in sightings
+        )
+    )
+    assert rows_of(answer("advertised_again", {"captured": frames})) == [(2, 25), (3, 30)]
+
+
+def test_recovery_in_wall_seconds_at_experiment_seconds() -> None:
+    second = 10**9
+    changes = [
+        Change(["node_down 4"], 12 * second, 2, 13 * second),
+        Change(["node_up 4"], 14 * second, 3, 16 * second),
+        Change(["node_down 1"], 17 * second),
+    ]
+    made = recovery(changes, {2: 15 * second}, Clock.steady(10 * second, 20.0))
+    assert made == [
+        {"events": ["node_down 4"], "at_s": 40.0, "epoch": 2, "committed_s": 1.0, "advertised_s": 3.0},
+        {"events": ["node_up 4"], "at_s": 80.0, "epoch": 3, "committed_s": 2.0, "advertised_s": None},
+        {"events": ["node_down 1"], "at_s": 140.0, "epoch": None, "committed_s": None, "advertised_s": None},
+    ]
+
+
+def piece(t_s: float, experiment_s: float, rate: float) -> ClockPiece:
+    return ClockPiece(
+        t_ns=round(t_s * NS), monotonic_ns=round(t_s * NS) - 7, experiment_s=experiment_s, rate=rate
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    """Two seconds of bring-up, ten seconds at 60, then half as fast; a piece for 20 s was superseded."""
     run = RunLayout(tmp_path)
-    run.logs_folder.mkdir()
-    assert epochs(event for _, event in read_controller(run)).committed == 0
-    run.controller_log.write_text('{"t_ns": 1, "event": "node_up"}\n')
-    with pytest.raises(RunFolderError, match=r"controller\.jsonl:1: no field 'node'"):
-        list(read_controller(RunLayout(tmp_path)))
+    write_clock(run, [piece(100, -2.0, 1.0), piece(102, 0.0, 60.0), piece(120, 1080.0, 90.0)])
+    append_piece(run, piece(112, 600.0, 30.0))
+    return run
+
+
+def test_wall_times_and_experiment_seconds_are_each_others_inverse(run: RunLayout) -> None:
+    clock = read_clock(run)
+    table = {99: -3.0, 101: -1.0, 102: 0.0, 103: 60.0, 112: 600.0, 113: 630.0, 132: 1200.0}
+    assert {t_s: clock.experiment_s(t_s * NS) for t_s in table} == table
+    assert {clock.wall_ns(at_s) // NS: at_s for at_s in table.values()} == table
+    assert clock.start_ns == 102 * NS
+
+
+def test_rates_are_those_of_the_workload(run: RunLayout) -> None:
+    clock = read_clock(run)
+    assert clock.rates == (60.0, 30.0)
+    assert clock.mean_rate(1200.0) == 40.0
+    assert [clock.mean_rate(at_s) for at_s in (-7.0, 0.0, 600.0)] == [60.0, 60.0, 60.0]
+    assert Clock([Piece(0, -3.0, 1.0), Piece(3 * NS, 0.0, 7.3)]).mean_rate(55.0) == 7.3
+
+
+def test_a_clock_of_one_piece_is_the_rule_of_three() -> None:
+    clock = Clock.steady(10 * NS, 20.0)
+    assert [clock.experiment_s(t_s * NS) for t_s in (9, 10, 11)] == [-20.0, 0.0, 20.0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+def test_seconds_are_those_of_the_clock(count: int) -> None:
+    clock = clock_of(count)
+    times = times_of(clock)
+    query = (
+        f"select second, {wall_seconds(clock, 'second', 30.0)} from (select time_ns, "
+        f"{experiment_seconds(clock, 'time_ns')} as second from (select unnest(?::bigint[]) as time_ns))"
+    )
+    with duckdb.connect() as database:
+        rows = database.execute(query, [times]).fetchall()
+    assert [second for second, _ in rows] == [clock.experiment_s(time_ns) for time_ns in times]
+    expected = [lasting_s(clock, time_ns, 30.0) for time_ns in times]
+    assert [lasting for _, lasting in rows] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_number_is_read_as_it_is() -> None:
+    numbers = [0.1, 1 / 3, 0.12345678901234568, 1e-300, -2.5, 1.7976931348623157e308, 0.0]
+    with duckdb.connect() as database:
+        assert database.execute("select " + ", ".join(map(double, numbers))).fetchone() == tuple(numbers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,15 +17,18 @@ from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
 from captures.accounting.recorded import recorded_and_counted
 from captures.rundir import RunLayout
+from captures.rundir.capture_list import Kept
 from captures.rundir.clock import read_clock
 from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
 from router.clock import NS
 from testbed.sim import EPOCH_NS
 from tests.support.attention_experiment import experiment as attention_experiment
+from tests.support.evidence import alter, drop
 from tests.support.run_folder import good_run
 from tests.support.simulated import judged_run
 
+_LOGS = "logs/applications/*.jsonl"
 EXPERIMENT = """
 seed = 3
 duration_s = 60
@@ -75,25 +78,15 @@ def test_the_records_of_a_restarted_router_are_missed(tmp_path: Path) -> None:
     assert _reasons(run.path) == ["evidence is missing: logs/applications/r1.restart-1.jsonl"]
 
 
-def _without_last(file: Path, event: str) -> None:
-    """Removes the last record of an event or outcome."""
-    lines = file.read_text().splitlines(keepends=True)
-    last = max(place for place, line in enumerate(lines) if event in json.loads(line).values())
-    file.write_text("".join(lines[:last] + lines[last + 1 :]))
-
-
 @pytest.mark.parametrize(
-    ("event", "counted"),
-    [
-        ("remote", "by other routers"),
-        ("refresh", "rounds of subscriptions begun"),
-    ],
+    ("fields", "counted"),
+    [({"whence": "remote"}, "by other routers"), ({"event": "refresh"}, "rounds of subscriptions begun")],
 )
 def test_a_record_of_the_service_that_is_gone_is_missed(
-    limited: Path, tmp_path: Path, event: str, counted: str
+    limited: Path, tmp_path: Path, fields: dict[str, Any], counted: str
 ) -> None:
     run = RunLayout(shutil.copytree(limited, tmp_path / "run"))
-    _without_last(run.simulated_service_records, event)
+    drop("logs/service/*.jsonl", **fields)(run)
     with Direct(run.path) as direct:
         found = direct.summary()
     differences = found["reconciliation"]["applications"]["differences"]
@@ -101,32 +94,24 @@ def test_a_record_of_the_service_that_is_gone_is_missed(
     assert found["verdict"] == "fails"
 
 
-def _rewritten(file: Path, old: str, new: str | Callable[[re.Match[str]], str]) -> None:
-    """Replaces what matches a pattern."""
-    text = file.read_text()
-    changed = re.sub(old, new, text)
-    assert changed != text
-    file.write_text(changed)
-
-
 def test_many_contradictions_are_counted_and_the_first_are_named(
     simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contradictions, "NAMED", 3)
     run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
-    _rewritten(run.simulated_applications, r'("deliver","t_ns":)\d+', r"\g<1>7")
+    alter(_LOGS, lambda each: each.update(t_ns=7), every=True, event="deliver")(run)
     with Direct(run.path) as direct:
         texts = direct.summary()["contradictions"]
     assert sum("before it was sent" in text for text in texts) == 3
     assert sum(bool(re.match(r"\d+ more ", text)) for text in texts) == 2  # of messages, and of records
-    _rewritten(run.simulated_applications, r'.*"send_message".*\n', "")
+    drop(_LOGS, every=True, event="send_message")(run)
     with Direct(run.path) as direct:
         assert direct.summary()["messages_unrecorded"] > 3
 
 
 def test_an_epoch_that_is_abandoned_for_the_next_is_no_contradiction(simulated: Path, tmp_path: Path) -> None:
     run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
-    _without_last(run.controller_log, "committed")
+    drop("logs/controller.jsonl", event="committed")(run)
     named = "acknowledged by all, and never committed"
     assert any(named in reason for reason in _reasons(run.path))
     lines = run.controller_log.read_text().splitlines(keepends=True)
@@ -150,11 +135,7 @@ def test_times_may_differ_by_what_the_wall_clock_was_set(
     simulated: Path, tmp_path: Path, set_ms: int, named: str | None
 ) -> None:
     run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
-    _rewritten(
-        run.simulated_applications,
-        r'("deliver","t_ns":)(\d+)',
-        lambda found: f"{found[1]}{int(found[2]) - 15_000_000}",
-    )
+    alter(_LOGS, lambda each: each.update(t_ns=each["t_ns"] - 15_000_000), every=True, event="deliver")(run)
     last = read_clock(run).pieces[-1]
     t_ns, at_s = last.start_ns + NS, last.experiment_s + last.rate
     end = {"monotonic_ns": t_ns - EPOCH_NS, "experiment_s": at_s, "rate": last.rate}
@@ -183,3 +164,21 @@ def test_an_application_that_left_excuses_what_was_under_way_alone(simulated: Pa
         changed.log = replace(inputs.log, left=[(2, t_ns)])
         counted, recorded = recorded_and_counted(changed)
         assert (counted == recorded) is excused
+
+
+@pytest.mark.parametrize("captures", ["links", "none"])
+def test_a_simulation_without_captures_has_the_numbers_of_its_counters(
+    simulated: Path, tmp_path: Path, captures: Kept
+) -> None:
+    file = tmp_path / "line.toml"
+    file.write_text(EXPERIMENT)
+    names = (
+        *("verdict", "false_positives", "false_positives_from_network", "frames_by_type"),
+        *("messages_received_by_routers", "messages_received_from_network"),
+    )
+    found = []
+    for run in (simulated, judged_run(file, tmp_path / "runs", captures).path):
+        with Direct(run) as direct:
+            found.append({name: direct.summary()[name] for name in names})
+    assert found[0] == found[1]
+    assert found[0]["false_positives"] > 0

@@ -1,21 +1,32 @@
-"""The small files of a run, as the accounting reads them."""
+"""The accounting of a run: its small files, its stages, and what it publishes together."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from captures.accounting.account import account_directly
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
+from captures.accounting.steps import Stages
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import captured_bytes
 from captures.rundir.files import RunFolderError
-from tests.support.run_folder import TIME_SCALE, asked_run
+from captures.tables import store
+from captures.tables.document import EXAMPLES
+from router.records.json_file import write_json
+from router.wire.header import node_address
+from tests.support.questions import ask
+from tests.support.run_folder import NODES, START_NS, TIME_SCALE, RunBuilder, asked_run
 
 
 def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> None:
@@ -72,3 +83,118 @@ def test_a_capture_counts_as_large_as_it_is_read(tmp_path: Path) -> None:
     assert captured_bytes(run) == size > 0
     run.captures.write_text(json.dumps(entries * 2))
     assert captured_bytes(run) == 2 * size
+
+
+def test_stages_are_reported_and_kept() -> None:
+    lines: list[str] = []
+    stages = Stages(lines.append, expected=3)
+    with stages.stage("frames"):
+        with stages.stage("talkers"):
+            pass
+        with pytest.raises(ValueError, match="no totals"), stages.stage("totals"):
+            raise ValueError("no totals")
+    assert lines == [
+        "0 of 3 stages; frames",
+        "0 of 3 stages; frames, talkers",
+        "1 of 3 stages; frames",
+        "1 of 3 stages; frames, totals",
+        "2 of 3 stages; frames",
+        "3 of 3 stages",
+    ]
+    record = stages.record("spark", "local[2]")
+    assert (record["engine"], record["master"]) == ("spark", "local[2]")
+    assert [stage["name"] for stage in record["stages"]] == ["frames", "talkers", "totals"]
+    assert record["seconds"] >= record["stages"][0]["seconds"] >= record["stages"][1]["seconds"] >= 0
+
+
+_WIDTH_S = 0.1
+
+
+def test_percentiles_of_utilisation_are_over_busy_and_idle_bins(tmp_path: Path) -> None:
+    built = RunBuilder()
+    for node in NODES:
+        built.set_up(node)
+    for number in range(1, 30):
+        built.tick(10 + number)
+        built.send(number, 50, [(0, [1])], text="x" * 30 * number)
+    run = RunLayout(built.write(tmp_path / "run"))
+    topology = json.loads(run.topology.read_text())
+    topology["links"][0]["bandwidth_mbps"] = 2.0
+    run.topology.write_text(json.dumps(topology))
+    account_directly(run.path, lambda _: None)
+
+    def bin_of(time_ns: int) -> int:
+        return math.floor((time_ns - START_NS - 1_000_000) * TIME_SCALE / 1e9 / _WIDTH_S)
+
+    carried: Counter[int] = Counter()
+    for time_ns, data in built.pcaps["link-0-1"]:
+        assert data[6:12] == node_address(0)
+        carried[bin_of(time_ns)] += len(data)
+    bits = [carried[number] * 8 * TIME_SCALE / _WIDTH_S for number in range(bin_of(built.now_ns) + 1)]
+    assert 0 < sum(each == 0 for each in bits) < len(bits) - len(carried) + 1
+    (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Utilisation")]
+    rows = ask(run.path, sql)
+    found = {(row["link"], row["from_node"]): (row["p95"], row["bits_p95"]) for row in rows}
+    p95 = np.percentile(bits, 95)
+    assert p95 > 0
+    assert found == {
+        (0, 0): (pytest.approx(p95 / 2e6), pytest.approx(p95)),
+        (0, 1): (0.0, 0.0),
+        **{(1, node): (None, 0.0) for node in (1, 2)},
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    """A run whose accounting and summary are of an older one."""
+    run = RunLayout(asked_run().write(tmp_path / "run"))
+    account_directly(run.path, lambda summary: write_json(run.summary, summary))
+    run.accounting.write_text('{"engine": "older"}')
+    run.summary.write_text('{"verdict": "older"}')
+    return run
+
+
+def _engines(run: RunLayout) -> list[str]:
+    """The engines that the record of the accounting and the summary name."""
+    of_tables = json.loads(run.accounting.read_text())
+    of_summary = json.loads(run.summary.read_text())
+    return [of_tables["engine"], of_summary.get("rests_on", {}).get("engine", of_summary["verdict"])]
+
+
+def test_the_record_of_the_accounting_is_in_place_before_the_summary(run: RunLayout) -> None:
+    seen = []
+
+    def publish(summary: dict[str, Any]) -> None:
+        seen.append(_engines(run))
+        write_json(run.summary, summary)
+        seen.append(_engines(run))
+
+    account_directly(run.path, publish)
+    assert seen == [["duckdb", "older"], ["duckdb", "duckdb"]]
+    assert _engines(run) == ["duckdb", "duckdb"]
+    assert store.lacking(run.path, ()) is None
+
+
+def test_a_summary_that_cannot_be_written_leaves_the_older_record(run: RunLayout) -> None:
+    def publish(_summary: dict[str, Any]) -> None:
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        account_directly(run.path, publish)
+    assert _engines(run) == ["older", "older"]
+    assert store.lacking(run.path, ()) is None
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_end_while_the_summary_is_written_leaves_no_older_record_beside_it(
+    run: RunLayout, written: bool
+) -> None:
+    def publish(summary: dict[str, Any]) -> None:
+        if written:
+            write_json(run.summary, summary)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        account_directly(run.path, publish)
+    assert _engines(run) == ["duckdb", "duckdb" if written else "older"]
+    assert "the accounting was interrupted" in str(store.lacking(run.path, ()))

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -127,24 +128,23 @@ def test_ctrl_c_before_a_query_has_begun_ends_it(run: Path) -> None:
     assert ends == ["interrupted"]
 
 
-def test_a_trace_asks_where_ctrl_c_ends_it(run: Path) -> None:
+@pytest.mark.parametrize(
+    ("work", "asks"),
+    [
+        pytest.param(lambda run: main(["trace", str(run)]), listed, id="trace"),
+        pytest.param(lambda run: account_directly(run, lambda _: None), store.write_arrow, id="accounting"),
+    ],
+)
+def test_ctrl_c_ends_what_asks_in_another_thread(
+    run: Path, work: Callable[[Path], object], asks: Callable[..., object]
+) -> None:
     asked = set()
     threading.setprofile(lambda frame, *_: asked.add(frame.f_code))
     try:
-        assert main(["trace", str(run)]) == 0
+        work(run)
     finally:
         threading.setprofile(None)
-    assert listed.__code__ in asked
-
-
-def test_an_accounting_asks_where_ctrl_c_ends_it(tmp_path: Path) -> None:
-    asked = set()
-    threading.setprofile(lambda frame, *_: asked.add(frame.f_code))
-    try:
-        account_directly(good_run().write(tmp_path / "run"), lambda _: None)
-    finally:
-        threading.setprofile(None)
-    assert store.write_arrow.__code__ in asked
+    assert asks.__code__ in asked
 
 
 def test_ctrl_c_ends_a_query(run: Path) -> None:
@@ -152,8 +152,14 @@ def test_ctrl_c_ends_a_query(run: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
         try:
             process = psutil.Process(asking.pid)
-            # Of a processor: more than the command takes before the query runs.
-            poll(lambda: process.cpu_times().user > 4 or None, 120, "the query runs")
+
+            def runs() -> bool | None:
+                """Whether threads of the query work, beside that which waits for them."""
+                return (
+                    any(each.id != asking.pid and each.user_time > 0.5 for each in process.threads()) or None
+                )
+
+            poll(runs, 120, "the query runs")
             os.kill(asking.pid, signal.SIGINT)
             output, errors = asking.communicate(timeout=60)
         finally:

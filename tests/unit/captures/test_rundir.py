@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -16,15 +17,14 @@ from captures.frames import CaptureIdentity
 from captures.rundir import At, RunLayout
 from captures.rundir.applications import ApplicationsFollower, read_applications
 from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
+from captures.rundir.clock import read_clock
 from captures.rundir.controller import ControllerLog, Failed, read_controller
 from captures.rundir.counters import (
     SwitchDrops,
     read_routers_counters,
     read_switch_drops,
-    read_switches_counters,
     write_routers_counters,
     write_switch_drops,
-    write_switches_counters,
 )
 from captures.rundir.document import FILES, records_of
 from captures.rundir.files import (
@@ -39,22 +39,15 @@ from captures.rundir.files import (
 )
 from captures.rundir.inputs import Manifest, read_manifest, read_topology, write_manifest, write_topology
 from captures.rundir.measures import (
-    SimulationCost,
-    read_simulation,
-    read_timings,
-    write_simulation,
-    write_timings,
+    read_lag,
 )
 from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
 from captures.rundir.routing_tables import (
     TableRow,
-    by_predicate,
     read_routing_tables,
     write_routing_tables,
 )
-from captures.rundir.summary import read_summary, write_summary
-from router.predicates import Predicate
-from router.predicates.parser import parse_predicate
+from captures.rundir.summary import SUMMARY_KEYS, read_summary, write_summary
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.forms import fields
@@ -132,21 +125,6 @@ class _Record(TypedDict):
     share: NotRequired[Annotated[float | None, "a share"]]
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        ({"kind": "a"}, "here: no field 'number'"),
-        ({"number": "1", "kind": "a"}, "here: number: '1'; expected an integer"),
-        ({"number": True, "kind": "a"}, "here: number: True; expected an integer"),
-        ({"number": 1, "kind": 2}, "here: kind: 2; expected `a` or `b`"),
-        ({"number": 1, "kind": "a", "share": "x"}, "here: share: 'x'; expected a number or null"),
-    ],
-)
-def test_a_record_that_is_not_of_its_type_is_named(value: dict[str, object], problem: str) -> None:
-    with pytest.raises(RunFolderError, match=re.escape(problem)):
-        check(_Record, "here", value)
-
-
 def test_a_record_may_have_other_fields_and_lack_those_that_are_not_required() -> None:
     check(_Record, "here", {"number": 1, "kind": "b", "more": []})
     check(_Record, "here", {"number": 1, "kind": "b", "share": 1})
@@ -162,25 +140,9 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     )
     write_manifest(run, manifest)
     assert read_manifest(run) == manifest
-    write_timings(run, {"run_s": 1.5})
-    assert read_timings(run) == {"run_s": 1.5}
-    cost = SimulationCost(
-        events=1,
-        set_up_cpu_s=0.1,
-        cpu_s=0.0,
-        events_per_cpu_s=None,
-        virtual_s=3.0,
-        memory_per_router_bytes=5,
-        peak_memory_bytes=6,
-    )
-    write_simulation(run, cost)
-    assert read_simulation(run) == cost
     routers = {1: {"frames_sent": {"RA": 2}, "frames_received": {}, "ras_issued": 2}}
     write_routers_counters(run, routers)
     assert read_routers_counters(run) == routers
-    switches = {0: {1: {"rx_packets": 1, "tx_packets": 2}}}
-    write_switches_counters(run, switches)
-    assert read_switches_counters(run) == switches
     assert read_switch_drops(run) == {}
     drops = {3: SwitchDrops(controller_source=2, no_rule=1)}
     write_switch_drops(run, drops)
@@ -190,31 +152,9 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     for tables in ({1: [], 2: [row, row]}, {}):
         write_routing_tables(run, tables.items())
         assert read_routing_tables(run) == tables
-    write_summary(run, {"verdict": "holds"})
-    assert read_summary(run) == {"verdict": "holds"}
     answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)
     write_oracle(run, [answer])
     assert list(read_oracle(run)) == [(f"{run.oracle}:1", answer)]
-
-
-def test_rows_with_one_text_share_a_call_and_malformed_ones_raise_each_time() -> None:
-    asked: list[Predicate] = []
-
-    def count(predicate: Predicate) -> int:
-        asked.append(predicate)
-        return len(asked)
-
-    of_row = by_predicate(count)
-    first: TableRow = {"interface": 1, "scope": "", "predicate": "a = 1"}
-    other: TableRow = {**first, "predicate": "a = 2"}
-    encoded: TableRow = {**first, "encoded": ""}
-    again: TableRow = {**first, "interface": 2}
-    rows = (first, other, again, encoded)
-    assert [of_row(row) for row in rows] == [1, 2, 1, 3]
-    assert asked[:2] == [parse_predicate("a = 1"), parse_predicate("a = 2")]
-    for _ in range(2):
-        with pytest.raises(ValueError, match="expected a value"):
-            of_row({**first, "predicate": "a ="})
 
 
 def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
@@ -240,33 +180,6 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
     run.captures.write_text(json.dumps(entries))
     with pytest.raises(RunFolderError, match=r"0: .*u 7.*expected a link of the topology or a host"):
         read_captures(run)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("[]", "[]; expected an object"),
-        ('{"x": {}}', "key: 'x'; expected an integer"),
-        (
-            f'{{"1": {{"frames_sent": {{"RA": {"9" * 400}}}, "frames_received": {{}}}}}}',
-            "an integer of 400 digits",
-        ),
-        ('{"1": []}', "1: []; expected an object"),
-        ('{"1": {"frames_sent": {}}}', "1: no field 'frames_received'"),
-        (
-            '{"1": {"frames_sent": {"RA": "2"}, "frames_received": {}}}',
-            "frames_sent: RA: '2'; expected an integer",
-        ),
-        (
-            '{"1": {"frames_sent": {}, "frames_received": {}, "messages_sent": null}}',
-            "1: messages_sent: None; expected an integer",
-        ),
-    ],
-)
-def test_counters_that_are_none_are_named(run: RunLayout, content: str, problem: str) -> None:
-    run.routers_counters.write_text(content)
-    with pytest.raises(RunFolderError, match=re.escape(problem)):
-        read_routers_counters(run)
 
 
 def test_errors_name_file_and_line(tmp_path: Path) -> None:
@@ -506,30 +419,6 @@ def test_records_that_find_no_room_are_counted(run: RunLayout) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ({"t_ns": 1}, ":1: no field 'event'"),
-        ({"event": "sing"}, ":1: event: 'sing'; expected connect or set_predicate or subscribe or"),
-        ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, ":1: app: 5; expected text"),
-        (
-            {"event": "connect", "t_ns": 2**63 - 1, "node": 1, "app": "a"},
-            ":1: t_ns: 9223372036854775807; expected",
-        ),
-        ({"event": "connect", "t_ns": 1, "node": 3 * 10**9, "app": "a"}, ":1: node: 3000000000; expected"),
-        (
-            {"event": "set_predicate", "t_ns": 1, "node": 1, "app": "a", "requested_ns": 1, "predicate": "<"},
-            ":1: predicate: ",
-        ),
-    ],
-)
-def test_lines_that_are_no_event_are_named(run: RunLayout, line: dict[str, object], problem: str) -> None:
-    run.applications_folder.mkdir()
-    run.applications_of(1).write_text(json.dumps(line) + "\n")
-    with pytest.raises(RunFolderError, match=re.escape(f"{run.applications_of(1)}{problem}")):
-        list(read_applications(run))
-
-
 def test_events_of_the_controller_read_back(run: RunLayout) -> None:
     assert list(read_controller(run)) == []
     with closing(ControllerLog(run.controller_log)) as log:
@@ -539,10 +428,6 @@ def test_events_of_the_controller_read_back(run: RunLayout) -> None:
         {"t_ns": 5, "event": "failed", "error": "x"},
         {"t_ns": 6, "event": "of a later version", "a": 1},
     ]
-    with run.controller_log.open("a") as file:
-        file.write('{"t_ns": 7, "event": "committed", "epoch": 1, "routers": "all", "seconds": 1}\n')
-    with pytest.raises(RunFolderError, match=r":3: routers: 'all'; expected an integer"):
-        list(read_controller(run))
 
 
 def test_a_follower_takes_whole_lines_and_names_bad_ones(tmp_path: Path) -> None:
@@ -556,3 +441,109 @@ def test_a_follower_takes_whole_lines_and_names_bad_ones(tmp_path: Path) -> None
         file.write(": 3}\n{\n")
     with pytest.raises(RunFolderError, match=f"{path}:4: expected JSON"):
         follower.read()
+
+
+#: What a router has counted, a piece of the clock and a report of lags, which lack nothing, or one field.
+_COUNTED: dict[str, Any] = {"frames_sent": {}, "frames_received": {}}
+_PIECE = {"t_ns": 1, "monotonic_ns": 1, "experiment_s": 0}
+_LAG = {"from_s": 0, "bound_s": 1, "bound_wall_s": 1, "answers": None}
+_READERS: dict[str, Callable[[RunLayout], object]] = {
+    "routers_counters": read_routers_counters,
+    "applications": lambda run: list(read_applications(run)),
+    "controller_log": lambda run: list(read_controller(run)),
+    "clock": read_clock,
+    "lag": read_lag,
+    "manifest": read_manifest,
+    "summary": read_summary,
+}
+#: Reader -> content, as text or JSON (None: there is no file), and the error behind the name of the file.
+_MALFORMED: dict[str, list[tuple[object, str]]] = {
+    "routers_counters": [
+        ([], "[]; expected an object"),
+        ({"x": {}}, "key: 'x'; expected an integer"),
+        (
+            '{"1": {"frames_sent": {"RA": ' + "9" * 400 + '}, "frames_received": {}}}',
+            "an integer of 400 digits",
+        ),
+        ({"1": []}, "1: []; expected an object"),
+        ({"1": {"frames_sent": {}}}, "1: no field 'frames_received'"),
+        ({"1": {**_COUNTED, "frames_sent": {"RA": "2"}}}, "frames_sent: RA: '2'; expected an integer"),
+        *(
+            ({"1": {**_COUNTED, "messages_sent": wrong}}, f"1: messages_sent: {wrong!r}; expected an integer")
+            for wrong in (None, True, "1")
+        ),
+    ],
+    "applications": [
+        ({"t_ns": 1}, ":1: no field 'event'"),
+        ({"event": "sing"}, ":1: event: 'sing'; expected connect or set_predicate or subscribe or"),
+        ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, ":1: app: 5; expected text"),
+        ({"event": "deliver", "t_ns": 1, "node": 1, "app": "a", "source": 0}, ":1: no field 'seq'"),
+        (
+            {"event": "connect", "t_ns": 2**63 - 1, "node": 1, "app": "a"},
+            ":1: t_ns: 9223372036854775807; expected",
+        ),
+        ({"event": "connect", "t_ns": 1, "node": 3 * 10**9, "app": "a"}, ":1: node: 3000000000; expected"),
+        (
+            {"event": "set_predicate", "t_ns": 1, "node": 1, "app": "a", "requested_ns": 1, "predicate": "<"},
+            ":1: predicate: ",
+        ),
+        ("\n{nonsense\n", ":2: expected JSON"),
+    ],
+    "controller_log": [
+        ({"t_ns": 1, "event": "node_up"}, ":1: no field 'node'"),
+        (
+            {"t_ns": 7, "event": "committed", "epoch": 1, "routers": "all", "seconds": 1},
+            ":1: routers: 'all'; expected an integer",
+        ),
+    ],
+    "clock": [
+        (None, "missing"),
+        ("", "no piece; expected at least one"),
+        ({"t_ns": 1}, ":1: no field 'monotonic_ns'"),
+        ({**_PIECE, "rate": 0}, ":1: rate: 0; expected a number above 0"),
+    ],
+    "lag": [
+        (
+            {**_LAG, "parts": [{"part": "router", "lag_s": 1, "lag_wall_s": 1, "lag_at_s": 0}]},
+            "parts: 0: no field 'node'",
+        ),
+        ({**_LAG, "parts": [3]}, "parts: 0: 3; expected an object"),
+        ({**_LAG, "from_s": "x", "parts": []}, "from_s: 'x'; expected a number"),
+    ],
+    "manifest": [(None, "missing"), ({"datapath": "kernel"}, "no field 'started_ns'")],
+    "summary": [
+        ({"delivery_delay": {"median_s": "x"}}, "delivery_delay.median_s: 'x'; expected: number"),
+        ({"lag": {"routers": 3}}, "lag.routers: 3; expected: object"),
+        ({"recovery_s": [{}]}, "recovery_s[0]: has no events"),
+        ({"reconciliation": {"ovs": {"differences": [{}]}}}, "differences[0]: has no where"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        pytest.param(name, content, problem, id=f"{name}: {problem}")
+        for name, cases in _MALFORMED.items()
+        for content, problem in cases
+    ],
+)
+def test_malformed_files_are_named(run: RunLayout, name: str, content: object, problem: str) -> None:
+    run.applications_folder.mkdir()
+    path: Path = run.applications_of(1) if name == "applications" else getattr(run, name)
+    if content is not None:
+        path.write_text(content if isinstance(content, str) else json.dumps(content) + "\n")
+    with pytest.raises(RunFolderError, match=f"{re.escape(str(path))}.*{re.escape(problem)}"):
+        _READERS[name](run)
+
+
+@pytest.mark.attack("hostile run folder")
+@pytest.mark.parametrize("key", SUMMARY_KEYS)
+def test_a_value_of_the_wrong_type_is_an_error_that_names_file_and_key(run: RunLayout, key: str) -> None:
+    hostile: list[Any] = [[[]], {"x": "y"}]
+    for wrong in hostile:
+        write_summary(run, {key: wrong})
+        with pytest.raises(RunFolderError, match=rf"summary.json: {key}(\.x|\[0\])?: .*(expected: |has no )"):
+            read_summary(run)
+    write_summary(run, {key: None})
+    assert read_summary(run) == {key: None}

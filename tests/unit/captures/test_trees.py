@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-from captures.accounting.run_tables import read_trees, shortest_paths
+from captures.accounting.run_tables import read_trees
 from captures.frames import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.codec import fragment
@@ -13,7 +13,6 @@ from router.wire.frames import BroadcastTable, Frame, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from tests.support.run_folder import pcap_bytes
 from tests.support.tree_entries import TreeEntry, table_of
-from topos import Link
 
 TABLE = table_of(
     ((1, 11), (2, 12)),
@@ -85,14 +84,3 @@ def test_rows_of_one_capture_at_a_time_are_python_objects(tmp_path: Path) -> Non
 
     # The reader of a capture takes most of either.
     assert peak(8) < 1.3 * peak(1)
-
-
-def test_fewest_hops_and_least_cost_may_be_different_paths() -> None:
-    ends = [(0, 1, 10), (1, 2, 10), (2, 3, 10), (0, 3, 50), (4, 5, 1)]
-    links = [Link(i, u, v, 1, 1, cost) for i, (u, v, cost) in enumerate(ends)]
-    rows = shortest_paths(links, [0, 0, 9]).to_pylist()
-    assert [tuple(row.values()) for row in sorted(rows, key=lambda row: row["node"])] == [
-        (0, 1, 1, 10),
-        (0, 2, 2, 20),
-        (0, 3, 1, 30),
-    ]
