@@ -108,17 +108,8 @@ def test_each_fragment_has_the_signature() -> None:
     assert (again, again.signature) == (taken, frame.signature)
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        Frame(FrameType.SR, 3, 9, 1, 9, SenderRequest(5), signature=bytes(64)),
-        Frame(
-            FrameType.MSG, 3, 9, 1, 9, Message({"s": "x" * 60_000, "t": "x" * 60_000}), signature=bytes(64)
-        ),
-    ],
-    ids=["short", "longer than a fragment"],
-)
-def test_a_recording_keeps_the_signature(frame: Frame) -> None:
+def test_a_recording_keeps_the_signature_of_a_short_frame() -> None:
+    frame = Frame(FrameType.SR, 3, 9, 1, 9, SenderRequest(5), signature=bytes(64))
     assert read_whole_frame(b"".join(whole_frame(frame))).signature == frame.signature
 
 
@@ -218,8 +209,4 @@ def test_the_dissector_shows_the_trailer(tmp_path: Path) -> None:
         **{name: first[name] for name in ("flags.tagged", "seq")},
     }
     whole = {"flags.tagged": ["0"], "seq": first["seq"]}
-    for row in shown:
-        row["flags.tagged"] = [
-            {"True": "1", "False": "0"}.get(row["flags.tagged"][0], row["flags.tagged"][0])
-        ]
     assert shown == [first, second, first | {"padding": ["00" * 7]}, cut, whole]

@@ -95,22 +95,6 @@ def test_vectors_leave_nothing_out() -> None:
     assert {vector.reason for vector in MALFORMED} == set(DecodeReason)
 
 
-def test_header_fields() -> None:
-    header = decode_header(FRAGMENTED[1].payloads[2])
-    assert header._asdict() == {
-        "type": FrameType.TABLE,
-        "flags": 0,
-        "hop_limit": 1,
-        "issuer": 6,
-        "seq": 8,
-        "epoch": 4,
-        "total_length": 50,
-        "fragment_index": 2,
-        "fragment_count": 4,
-        "payload_length": 16,
-    }
-
-
 def test_body_must_have_the_length_of_the_header() -> None:
     header = decode_header(WHOLE[1].payload)
     with pytest.raises(DecodeError, match="bad_length"):

@@ -9,24 +9,16 @@ from pathlib import Path
 import pytest
 
 from router.predicates import Message
-from router.wire.frames import (
-    FrameType,
-)
+from router.wire.frames import FrameType
 from tests.support.paths import ROOT
 from tests.support.wire_conversation import frame, of_router
-from tests.support.wire_tshark import (
-    DISSECTOR,
-    STATISTICS,
-    needs_tshark,
-    rows,
-    tshark,
-    write_capture,
-)
+from tests.support.wire_tshark import DISSECTOR, STATISTICS, needs_tshark, rows, tshark, write_capture
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
 pytestmark = needs_tshark
 
 COMMA = "de_DE.UTF-8"
+EVERY_LUA = pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +51,7 @@ def test_writes_decimals_with_a_point_in_every_locale(tmp_path: Path) -> None:
     assert counted == ["MSG", "1", "100.00%", str(len(data)), f"{len(data)}.0"]
 
 
-@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
+@EVERY_LUA
 @pytest.mark.parametrize("script", [DISSECTOR, STATISTICS], ids=lambda path: path.name)
 def test_is_valid_in_every_lua(version: str, script: Path) -> None:
     compiler = shutil.which(f"luac{version}")
@@ -68,33 +60,31 @@ def test_is_valid_in_every_lua(version: str, script: Path) -> None:
     subprocess.run([compiler, "-p", str(script)], check=True)
 
 
-def infos_in_lua(version: str, tmp_path: Path, *options: str) -> list[str]:
-    """The Info column of each vector, in a plain Lua with a stand-in for Wireshark's classes."""
+def decodes_the_vectors(version: str, tmp_path: Path, *options: str) -> None:
+    """Compares the Info column of each vector in a plain Lua with a stand-in for Wireshark's classes."""
     lua = shutil.which(f"lua{version}")
     if lua is None:
         pytest.skip(f"lua{version} is not installed (apt-get install lua{version})")
-    payloads = [vector.payload for vector in WHOLE] + [one.payload for one in MALFORMED if one.payload]
+    malformed = [vector for vector in MALFORMED if vector.payload]
     listing = tmp_path / "payloads"
+    payloads = [vector.payload for vector in WHOLE] + [vector.payload for vector in malformed]
     listing.write_text("".join(payload.hex() + "\n" for payload in payloads))
     stand_in = ROOT / "tests" / "support" / "wire_wireshark.lua"
     command = [lua, *options, str(stand_in), str(DISSECTOR), str(listing)]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().splitlines()
+    infos = done.stdout.decode().splitlines()
+    assert infos[: len(WHOLE)] == [vector.info for vector in WHOLE]
+    reasons = [info.removeprefix("Undecodable: ").partition(":")[0] for info in infos[len(WHOLE) :]]
+    assert reasons == [vector.reason for vector in malformed]
 
 
-@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
+@EVERY_LUA
 def test_decodes_the_vectors_in_every_lua(version: str, tmp_path: Path) -> None:
-    infos = infos_in_lua(version, tmp_path)
-    expected = [vector.info for vector in WHOLE]
-    assert infos[: len(expected)] == expected
-    reasons = [info.removeprefix("Undecodable: ").partition(":")[0] for info in infos[len(expected) :]]
-    assert reasons == [one.reason for one in MALFORMED if one.payload]
+    decodes_the_vectors(version, tmp_path)
 
 
+@EVERY_LUA
 @pytest.mark.usefixtures("decimal_comma")
-@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
 def test_every_lua_decodes_alike_in_a_locale_with_a_decimal_comma(version: str, tmp_path: Path) -> None:
-    infos = infos_in_lua(version, tmp_path, "-e", f'assert(os.setlocale("{COMMA}"))')
-    expected = [vector.info for vector in WHOLE]
-    assert infos[: len(expected)] == expected
+    decodes_the_vectors(version, tmp_path, "-e", f'assert(os.setlocale("{COMMA}"))')

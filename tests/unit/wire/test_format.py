@@ -9,9 +9,9 @@ import pytest
 from router.predicates import Operator, Type
 from router.wire import format
 from router.wire.bodies import BODIES
-from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Layout, Occurs, Part, Tlv
+from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Occurs, Part, Tlv
 from router.wire.format_frames import FRAMES, REASONS
-from router.wire.format_tlvs import CHILD, CONSTRAINT, OPERATORS, TLVS, VALUES
+from router.wire.format_tlvs import OPERATORS, TLVS, VALUES
 from router.wire.generate import BLOCKS, generated
 from router.wire.header import (
     HEADER_LENGTH,
@@ -20,7 +20,6 @@ from router.wire.header import (
     DecodeError,
     Header,
     decode_header,
-    masks_of,
 )
 from tests.support.packets import payload_of, tlvs_in
 from tests.support.whole_frames import decode
@@ -42,21 +41,6 @@ def test_the_header_is_that_of_the_codec() -> None:
     assert [name for name in names if name not in ("version", "reserved")] == list(Header._fields)
     last = HEADER[-1]
     assert HEADER_OFFSETS[last.name] + SIZES[last.layout] == HEADER_LENGTH == 32
-
-
-def test_children_are_bits_of_a_u16() -> None:
-    assert masks_of(CHILD) == {"reusable": 0x8000, "off_tree": 0x4000, "interface": 0x3FFF}
-
-
-def test_lengths_and_counts_stand_before_their_fields() -> None:
-    layouts = [row.fields for row in TLVS] + [CONSTRAINT.fields, CHILD.fields]
-    for fields in layouts:
-        names = [field.name for field in fields]
-        for index, field in enumerate(fields):
-            for other in (field.length_of, field.count_of):
-                assert other is None or other in names[index + 1 :]
-            if field.layout is Layout.TEXT:
-                assert field.name in [before.length_of for before in fields[:index]]
 
 
 def _reason(payload: bytes) -> str | None:

@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 
 from router.predicates import Message
-from router.predicates.parser import parse_predicate
 from router.wire import codec
-from router.wire.codec import forwarded_frame, fragment, read_frame
+from router.wire.codec import forwarded_frame, read_frame
 from router.wire.frames import Commit, EncodedMessage, Frame, FrameType
 from router.wire.header import (
     CONTROLLER,
     CONTROLLER_SOURCE,
-    ETHERNET_HEADER_LENGTH,
     HEADER,
-    HEADER_LENGTH,
     ROUTER_DESTINATION,
     DecodeError,
     decode_header,
@@ -83,29 +80,6 @@ def test_every_undecodable_frame_is_counted_by_type_and_reason() -> None:
     assert log[1] == (
         "bad_version",
         {"source": "02:cb:00:00:00:05", "error": "bad_version: version 9; expected 1"},
-    )
-
-
-def test_fragments_of_two_senders_do_not_mix() -> None:
-    intake = FrameIntake(forwarded_frame)
-    predicate = parse_predicate(" or ".join(f'a{number} = "{"x" * 60}"' for number in range(40)))
-    frame = Frame(FrameType.RA, 5, 7, 1, 9, predicate)
-    payloads = fragment(frame, 500)
-    assert len(payloads) > 3
-    for payload in payloads[:-1]:
-        assert intake.take(ethernet(node_address(5), _PORT_1, payload), 0.0) is None
-    assert intake.take(ethernet(node_address(6), _PORT_1, payloads[-1]), 0.0) is None
-    taken = intake.take(ethernet(node_address(5), _PORT_1, payloads[-1]), 0.0)
-    assert taken is not None
-    assert taken[:2] == (5, frame)
-    whole = b"".join(taken[2])
-    assert whole[:HEADER_LENGTH] == payloads[-1][:HEADER_LENGTH]
-    assert whole[HEADER_LENGTH:] == b"".join(payload[HEADER_LENGTH:] for payload in payloads)
-    assert intake.frames["RA"] == len(payloads) + 1
-    assert len(intake.reassembler) == 1
-    assert (
-        intake.bytes
-        == sum(map(len, payloads)) + len(payloads[-1]) + (len(payloads) + 1) * ETHERNET_HEADER_LENGTH
     )
 
 
@@ -185,16 +159,6 @@ def test_partial_frames_expire() -> None:
     assert reassembler.next_deadline() == 15.5
 
 
-def test_number_of_partial_frames_is_bounded() -> None:
-    reassembler = Reassembler(max_partial=3)
-    frames = [codec.fragment(long_message(seq), 132) for seq in range(5)]
-    for payloads in frames:
-        reassembler.add("n", payloads[0], 0.0)
-    assert (len(reassembler), reassembler.evicted) == (3, 2)
-    results = [reassembler.add("n", payload, 0.0) for payload in frames[4][1:]]
-    assert results[-1] is not None
-
-
 @pytest.mark.parametrize("limits", [{"max_partial": 5}, {"max_bytes": 2000}])
 def test_a_sender_that_floods_loses_its_own_frames(limits: dict[str, int]) -> None:
     reassembler = Reassembler(**limits)
@@ -206,33 +170,6 @@ def test_a_sender_that_floods_loses_its_own_frames(limits: dict[str, int]) -> No
     assert all(reassembler.add("honest", payload, 0.0) is None for payload in rest)
     honest = frame_key("honest", decode_header(first))
     assert reassembler.held(honest) == {0, 1, 2}
-
-
-class _Sender(str):
-    """A sender that counts how often it is looked up."""
-
-    lookups = 0
-
-    def __hash__(self) -> int:
-        type(self).lookups += 1
-        return super().__hash__()
-
-
-@pytest.mark.parametrize(("limit", "small"), [("max_partial", 20), ("max_bytes", 6_000)])
-def test_a_fragment_of_a_flood_costs_no_more_where_ten_times_as_many_are_held(
-    limit: str, small: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def most_lookups(bound: int) -> int:
-        reassembler = Reassembler(**{limit: bound})
-        looked_up = []
-        for seq in range(400):
-            monkeypatch.setattr(_Sender, "lookups", 0)
-            reassembler.add(_Sender("rogue"), codec.fragment(long_message(seq), 132)[0], 0.0)
-            looked_up.append(_Sender.lookups)
-        assert reassembler.evicted >= 200
-        return max(looked_up)
-
-    assert most_lookups(10 * small) == most_lookups(small)
 
 
 def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from scapy.layers.l2 import Ether
 
-from router.predicates import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
 from router.wire import codec, layers
 from router.wire.frames import Frame, FrameType
 from router.wire.header import ETHERTYPE, HEADER_LENGTH, DecodeError, decode_header
@@ -74,24 +75,14 @@ def test_shows_malformed_frames_and_keeps_their_bytes(vector: Malformed) -> None
 
 
 def test_crafted_packet_takes_type_and_lengths_from_its_parts() -> None:
+    price = layers.Constraint(attribute_name=b"price", value_type=2, operator=3, value=400)
     packet = (
         Ether(dst="03:00:00:00:00:01", src="02:cb:00:00:00:03")
         / layers.CBCB(issuer=3, seq=17, epoch=2)
-        / layers.RA(
-            tlvs=[
-                layers.Filter(
-                    constraints=[
-                        layers.Constraint(attribute_name=b"price", value_type=2, operator=3, value=400)
-                    ]
-                )
-            ]
-        )
+        / layers.RA(tlvs=[layers.Filter(constraints=[price])])
     )
-    frame = to_frame(packet)
     assert bytes(packet)[:14] == ETHERNET
-    assert isinstance(frame.body, Predicate)
-    (constraint,) = frame.body.filters[0]
-    assert (constraint.name, SYMBOLS[constraint.operator], constraint.value) == ("price", "<", 400)
+    assert to_frame(packet).body == parse_predicate("price < 400")
 
 
 def test_long_lists_are_dissected_to_the_end() -> None:
@@ -115,9 +106,7 @@ def test_a_whole_number_is_a_double_where_the_type_says_so() -> None:
     for value_type, value in ((int(Type.DOUBLE), 300.0), (int(Type.INTEGER), 300)):
         attribute = layers.Attribute(attribute_name=b"p", value_type=value_type, value=300)
         frame = to_frame(layers.CBCB(issuer=1, seq=1, epoch=1) / layers.MSG(tlvs=[attribute]))
-        assert frame.body == Message({"p": value})
-        assert isinstance(frame.body, Message)
-        assert type(frame.body["p"]) is type(value)
+        assert repr(frame.body) == repr(Message({"p": value}))
 
 
 def test_importing_the_layers_does_not_import_all_of_scapy() -> None:
