@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from router.protocol.core.router import Layer
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin
-from router.security.pairs import Windows
 from router.security.signatures import PublicKeys, Signer
 from router.wire.authentication import covered
 from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
@@ -86,12 +84,6 @@ def test_an_ra_that_newer_ones_have_overtaken_is_no_replay(newer: int) -> None:
     assert router.core.counters.ras_received == 2
     router.handle(FrameReceived(11, overtaken), 3.0)
     assert router.core.counters.dropped == {"issuer_replayed": 1}
-
-
-def test_a_restarted_router_knows_where_the_run_began(tmp_path: Path) -> None:
-    """Issuers that have not restarted go on below the incarnation of a router that has."""
-    Windows(tmp_path / "windows", FLOOR)
-    assert Windows(tmp_path / "windows", (INCARNATION + 1) << COUNTER_BITS).floor == FLOOR
 
 
 def test_a_replay_refuses_what_the_live_router_has_refused() -> None:
