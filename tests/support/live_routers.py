@@ -37,11 +37,23 @@ class Routers:
             [*PARENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.pids: dict[int, int] = {}
-        assert self.process.stdout is not None
         for _ in specs:
-            event = json.loads(self.process.stdout.readline())
+            event = self.event()
             assert event["event"] == "ready", event
             self.pids[event["node"]] = event["pid"]
+
+    def event(self) -> dict[str, Any]:
+        """The next line of the parent."""
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def request(self, **request: Any) -> dict[str, Any]:
+        """The parent's answer to a request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.event()
 
     def stop(self) -> dict[int, dict[str, Any]]:
         """Ends the parent's input; returns the counters of every node."""

@@ -141,25 +141,6 @@ def test_control_frames_that_a_turn_leaves_come_with_the_next(
     assert seen == list(range(5))
 
 
-def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire, link_of: Callable[..., Link]) -> None:
-    link = link_of()
-    for seq in range(5):
-        wire.pass_on(0, message(seq))
-    seen: list[int] = []
-
-    def difference() -> str | None:
-        for event, _ in link.receive_messages(time.monotonic()):
-            seen.append(event.frame.seq)
-            link.put_off_messages()
-            assert link.idle == (not link.messages_behind)
-            break
-        return None if len(seen) == 5 else f"read {seen}"
-
-    wait_for(difference)
-    assert seen == list(range(5))
-    assert not link.messages_behind
-
-
 def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(
     wire: Wire, link_of: Callable[..., Link]
 ) -> None:

@@ -99,12 +99,8 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
         status = receiver.status()
         (row,) = status["table"]
         assert (row["interface"], row["scope"], row["predicate"]) == (0, "", "x > 1")
-        assert (status["node"], status["epoch"], status["interfaces"], status["idle"]) == (
-            1,
-            1,
-            {"1": 0},
-            True,
-        )
+        expected = {"node": 1, "epoch": 1, "interfaces": {"1": 0}, "idle": True}
+        assert {name: status[name] for name in expected} == expected
         assert "table" not in receiver.status(tables=False)
         assert early[1] + 1 == late[0][1]
     counters = routers.stop()
@@ -242,9 +238,8 @@ def test_terminal_interrupt_is_ignored_and_the_end_of_input_stops(routers: Route
 
 def test_a_router_that_dies_is_reported(routers: Routers) -> None:
     os.kill(routers.pids[1], signal.SIGKILL)
-    assert routers.process.stdout is not None
-    event = json.loads(routers.process.stdout.readline())
-    assert event == {"event": "exited", "node": 1, "pid": routers.pids[1], "status": -signal.SIGKILL}
+    exited = {"event": "exited", "node": 1, "pid": routers.pids[1], "status": -signal.SIGKILL}
+    assert routers.event() == exited
     with Client(routers.specs[0].socket_path) as client:
         assert client.node == 0
 
@@ -362,19 +357,9 @@ def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> Non
 
 
 def test_a_router_that_is_killed_on_request_is_started_again(routers: Routers) -> None:
-    process = routers.process
-    assert process.stdin is not None
-    assert process.stdout is not None
-
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
-        process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
-        process.stdin.flush()  # type: ignore[union-attr]
-        answer: dict[str, Any] = json.loads(process.stdout.readline())  # type: ignore[union-attr]
-        return answer
-
-    ended = ask({"kill": 1})
+    ended = routers.request(kill=1)
     assert (ended["event"], ended["node"], ended["status"]) == ("exited", 1, -signal.SIGKILL)
-    started = ask({"start": json.loads(to_json(replace(routers.specs[1], incarnation=2**32 - 1)))})
+    started = routers.request(start=json.loads(to_json(replace(routers.specs[1], incarnation=2**32 - 1))))
     assert (started["event"], started["node"]) == ("ready", 1)
     assert started["pid"] != routers.pids[1]
     with Client(routers.specs[1].socket_path) as client:
@@ -394,11 +379,7 @@ def test_a_parent_ends_that_had_to_kill_its_last_router_after_one_was_killed_on_
     monkeypatch.setattr(live_routers, "PARENT", [sys.executable, "-c", hasty])
     routers = Routers(_specs(wire, tmp_path), tmp_path)
     try:
-        assert routers.process.stdin is not None
-        assert routers.process.stdout is not None
-        routers.process.stdin.write('{"kill": 1}\n')
-        routers.process.stdin.flush()
-        assert json.loads(routers.process.stdout.readline())["node"] == 1
+        assert routers.request(kill=1)["node"] == 1
         # A router that is stopped does not hear that it is to end.
         os.kill(routers.pids[0], signal.SIGSTOP)
         output, _ = routers.process.communicate(timeout=TIMEOUT)

@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
-from router.predicates import Message
 from router.runtime.link import SENT_IN_A_TURN, SendQueue
 from router.runtime.packet_socket import PacketSocket, SendResult
-from router.wire.codec import fragment, fragments
-from router.wire.frames import Frame, FrameType
 
 
 class _Device:
@@ -65,33 +62,6 @@ def test_a_long_frame_is_made_and_sent_in_parts_and_others_wait_behind_it() -> N
     assert queue.counts == {"RA": count, "SR": 1}
 
 
-def test_a_long_frame_waits_for_a_full_device() -> None:
-    queue = _Queue(_Device(room=3))
-    queue.send_all("UR", _numbered(0, 10, []), 10, 1.0)
-    assert queue.wants_write
-    assert len(queue) == 7
-    queue.device.room = 20
-    queue.flush(2.0)
-    assert queue.device.taken == [b"%d" % number for number in range(10)]
-
-
-def test_messages_wait_while_a_full_device_keeps_frames_that_go_first() -> None:
-    control = _Queue(_Device(room=1))
-    messages = _Queue(_Device(), first=control)
-    for queue in (control, control, messages, messages):
-        queue.send("SR" if queue is control else "MSG", b"frame", 1.0)
-    assert (len(control), len(messages)) == (1, 2)
-    # Room in the socket of messages does not help: their turn has not come.
-    assert (control.wants_write, messages.wants_write, messages.retry_at) == (True, False, None)
-    messages.flush(1.0)
-    assert messages.device.taken == []
-    control.device.room = 10
-    control.flush(2.0)
-    assert messages.wants_write
-    messages.flush(2.0)
-    assert (control.device.taken, messages.device.taken) == ([b"frame"] * 2, [b"frame"] * 2)
-
-
 def test_messages_pass_the_rest_of_a_long_frame_that_the_next_turn_sends() -> None:
     control = _Queue(_Device())
     messages = _Queue(_Device(), first=control)
@@ -109,12 +79,3 @@ def test_a_frame_is_kept_whole_or_dropped_whole() -> None:
     queue.device.room = 100
     queue.flush(1.0)
     assert queue.device.taken == [b"%d" % number for number in range(12)]
-
-
-def test_payloads_that_are_made_one_by_one_are_those_of_the_frame() -> None:
-    for length in (0, 1, 1_000, 60_000):
-        frame = Frame(FrameType.MSG, 1, 2, 3, 4, Message({"text": "x" * length}))
-        for mtu in (100, 1_500, 9_000):
-            count, payloads = fragments(frame, mtu)
-            assert [*payloads] == fragment(frame, mtu)
-            assert count == len(fragment(frame, mtu))
