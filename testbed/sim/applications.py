@@ -173,7 +173,7 @@ class Applications:
             self.delivered += 1
             self._records.delivered(now_ns, *place, action.source, action.seq)
 
-    # `testbed.experiments.events.ApplicationControl`.
+    # The requests (`Item.perform`).
 
     def set_predicate(self, place: Place, predicate: str) -> None:
         self._served(place, {"op": "set_predicate", "predicate": predicate})

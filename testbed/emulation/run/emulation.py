@@ -46,13 +46,12 @@ from testbed.emulation.network.switch_sockets import difference
 from testbed.emulation.run.estimate import estimate
 from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
 from testbed.emulation.run.lag_watch import LagWatch
-from testbed.emulation.run.parts import RunningParts
+from testbed.emulation.run.parts import RunningParts, part_steps_of
 from testbed.emulation.run.processes import Controller, ProcessLog, Routers
 from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
-from testbed.experiments.events.parts import part_steps_of
 from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import private_applications

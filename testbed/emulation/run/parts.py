@@ -11,8 +11,9 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -28,6 +29,8 @@ from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.processes import Controller, Routers
+from testbed.experiments.events import Event
+from testbed.experiments.events.parts import ApplicationKill, DescriptorsExhausted, PartFault, Restart, Stop
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import RunError
 from testbed.support.processes import Steps
@@ -38,116 +41,103 @@ _Key = tuple[PartName, int | None]
 _Moment = tuple[int, float]
 
 
+@dataclass
 class RunningParts:
-    """The `testbed.experiments.events.parts.PartsControl` of an emulation.
+    """The parts of an emulation; `node` is None for parts that a run has once.
 
     Args:
         state: takes the processes that are started.
     """
 
-    def __init__(
-        self,
-        run: RunLayout,
-        state: RunState,
-        clock: EmulationClock,
-        controller: Controller,
-        routers: Routers,
-        captures: CaptureSet,
-        network: EmulatedNetwork,
-        driver: Driver,
-        watch: LagWatch,
-    ) -> None:
-        self._run = run
-        self._state = state
-        self._clock = clock
-        self._controller = controller
-        self._routers = routers
-        self._captures = captures
-        self._network = network
-        self._driver = driver
-        self._watch = watch
-        #: What is away -> how it comes back.
-        self._back: dict[_Key, Callable[[], None]] = {}
-        #: Nodes whose routers have no free descriptor -> their process, and its limits of before.
-        self._exhausted: dict[int, tuple[int, tuple[int, int]]] = {}
-        self._late: list[Thread] = []
+    run: RunLayout
+    state: RunState
+    clock: EmulationClock
+    controller: Controller
+    routers: Routers
+    captures: CaptureSet
+    network: EmulatedNetwork
+    driver: Driver
+    watch: LagWatch
+    #: What is away -> how it comes back.
+    _back: dict[_Key, Callable[[], None]] = field(default_factory=dict, init=False)
+    #: Nodes whose routers have no free descriptor -> their process, and its limits of before.
+    _exhausted: dict[int, tuple[int, tuple[int, int]]] = field(default_factory=dict, init=False)
+    _late: list[Thread] = field(default_factory=list, init=False)
 
     def stop(self, part: PartName, node: int | None) -> None:
-        """See `PartsControl`; a part that is away already stays as it is."""
+        """Stops a process (SIGSTOP); a part that is away already stays as it is."""
         if (part, node) in self._back:
             return
         moment = self._moment()
         with _naming(part, node):
             os.kill(self._pid(part, node), signal.SIGSTOP)
         self._back[part, node] = lambda: self.resume(part, node)
-        self._watch.excuse()
+        self.watch.excuse()
         self._note("stopped", part, node, moment=moment)
 
     def resume(self, part: PartName, node: int | None) -> None:
-        """See `PartsControl`."""
         if self._back.pop((part, node), None) is not None:
             with _naming(part, node):
                 os.kill(self._pid(part, node), signal.SIGCONT)
             self._note("resumed", part, node)
-            self._watch.over()
+            self.watch.over()
 
     def kill(self, part: PartName, node: int | None) -> None:
-        """See `PartsControl`; a part that is away already stays as it is."""
+        """Kills a process (SIGKILL), or removes a switch; a part that is away already stays as it is."""
         if (part, node) in self._back:
             return
         if part == "captures":
             self._note("killed", part, node)
             os.kill(self._pid(part, node), signal.SIGKILL)
             return
-        self._watch.excuse()
+        self.watch.excuse()
         self._note("killed", part, node)
         self._back[part, node] = lambda: self.start(part, node)
         match part, node:
             case "router", int():
                 self._exhausted.pop(node, None)  # the next process has limits of its own
-                self._routers.kill(node)
-                self._driver.lose(node)
+                self.routers.kill(node)
+                self.driver.lose(node)
             case "controller", _:
-                self._controller.kill()
+                self.controller.kill()
             case "switches", int():
-                self._network.kill_daemon(node, SWITCHES)
+                self.network.kill_daemon(node, SWITCHES)
             case "switch", int():
-                self._network.remove_switch(node)
+                self.network.remove_switch(node)
             case "database", int():
-                self._network.kill_daemon(node, DATABASE)
+                self.network.kill_daemon(node, DATABASE)
 
     def start(self, part: PartName, node: int | None) -> None:
-        """See `PartsControl`."""
         if self._back.pop((part, node), None) is None:
             return
         match part, node:
             case "router", int():
                 self._end_connections(node)
-                self._state.add_processes(self._routers.restart(node))
-                self._driver.regain(node)
+                self.state.add_processes(self.routers.restart(node))
+                self.driver.regain(node)
             case "controller", _:
-                self._state.add_processes(self._controller.restart())
+                self.state.add_processes(self.controller.restart())
             case "switches", int():
-                self._state.add_processes(self._network.restart_daemon(node, SWITCHES))
+                self.state.add_processes(self.network.restart_daemon(node, SWITCHES))
             case "switch", int():
-                self._network.add_switch(node)
+                self.network.add_switch(node)
             case "database", int():
-                self._state.add_processes(self._network.restart_daemon(node, DATABASE))
+                self.state.add_processes(self.network.restart_daemon(node, DATABASE))
                 # The switches connect to it after seconds, in which the workload goes on.
                 self._late.append(Thread(target=self._database_back, args=(node,), daemon=True))
                 self._late[-1].start()
                 return
         self._note("started", part, node)
-        self._watch.over()
+        self.watch.over()
 
     def _database_back(self, node: int) -> None:
         with suppress(RunError, OSError):  # a daemon that has ended is found by others
-            self._network.wait_for_database(node)
+            self.network.wait_for_database(node)
         self._note("started", "database", node)
-        self._watch.over()
+        self.watch.over()
 
     def exhaust(self, node: int) -> None:
-        """See `PartsControl`; a router that is away stays as it is."""
+        """Leaves the router of a node no free file descriptor; a router that is away stays as it is."""
         if ("router", node) in self._back or node in self._exhausted:
             return
         pid, moment = self._pid("router", node), self._moment()
@@ -161,7 +151,6 @@ class RunningParts:
         self._note("exhausted", "router", node, moment=moment)
 
     def replenish(self, node: int) -> None:
-        """See `PartsControl`."""
         if (found := self._exhausted.pop(node, None)) is not None:
             pid, limits = found
             with _naming("router", node):
@@ -169,9 +158,8 @@ class RunningParts:
             self._note("replenished", "router", node)
 
     def kill_application(self, node: int, app: str) -> None:
-        """See `PartsControl`."""
         self._note("killed", "application", node, app)
-        self._driver.kill((node, app))
+        self.driver.kill((node, app))
 
     def restore(self) -> None:
         """Brings back every part that is away: the workload has ended before the fault has.
@@ -199,11 +187,11 @@ class RunningParts:
     def _pid(self, part: PartName, node: int | None) -> int:
         if part == "router":
             assert node is not None
-            return self._routers.pids[node]
-        return self._controller.child.pid if part == "controller" else self._captures.pids[0]
+            return self.routers.pids[node]
+        return self.controller.child.pid if part == "controller" else self.captures.pids[0]
 
     def _moment(self) -> _Moment:
-        return time.time_ns(), self._clock.now_s
+        return time.time_ns(), self.clock.now_s
 
     def _note(
         self,
@@ -217,13 +205,13 @@ class RunningParts:
         record = {"t_ns": t_ns, "at_s": at_s, "what": what, "part": part}
         record |= {} if node is None else {"node": node}
         record |= {} if app is None else {"app": app}
-        append_fault(self._run, FaultRecord(**record))  # type: ignore[typeddict-item]
+        append_fault(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
 
     def _end_connections(self, node: int) -> None:
         """Records that the kill of a router ended the connections of its applications, which it could not."""
         connected: dict[str, None] = {}
         last_ns = 0
-        for _, recorded in read_applications(self._run):
+        for _, recorded in read_applications(self.run):
             event = recorded.event
             if event["node"] != node:
                 continue
@@ -232,7 +220,7 @@ class RunningParts:
                 connected.pop(event["app"], None)
             else:
                 connected[event["app"]] = None
-        killed_ns = max(t_ns for of, t_ns in killed_routers(read_faults(self._run)) if of == node)
+        killed_ns = max(t_ns for of, t_ns in killed_routers(read_faults(self.run)) if of == node)
         # The router may have worked on until the signal came.
         ended_ns = max(killed_ns, last_ns)
         ends = [
@@ -241,7 +229,30 @@ class RunningParts:
             )
             for app in connected
         ]
-        self._routers.restart_records(node).write_bytes(b"".join(map(json_line, ends)))
+        self.routers.restart_records(node).write_bytes(b"".join(map(json_line, ends)))
+
+
+def part_steps_of(events: Iterable[Event]) -> list[tuple[float, Callable[[RunningParts], None]]]:
+    """The moments of the faults of parts among some events, in order, and what happens then."""
+    steps = [step for event in events if isinstance(event, PartFault) for step in _steps(event)]
+    return sorted(steps, key=lambda step: step[0])
+
+
+def _steps(fault: PartFault) -> Iterator[tuple[float, Callable[[RunningParts], None]]]:
+    part, node = fault.part, fault.place
+    match fault:
+        case DescriptorsExhausted(node=router):
+            yield fault.at_s, lambda parts: parts.exhaust(router)
+            yield fault.ends_s, lambda parts: parts.replenish(router)
+        case Stop():
+            yield fault.at_s, lambda parts: parts.stop(part, node)
+            yield fault.ends_s, lambda parts: parts.resume(part, node)
+        case ApplicationKill(node=router, app=app):
+            yield fault.at_s, lambda parts: parts.kill_application(router, app)
+        case _:
+            yield fault.at_s, lambda parts: parts.kill(part, node)
+            if isinstance(fault, Restart):
+                yield fault.ends_s, lambda parts: parts.start(part, node)
 
 
 @contextmanager

@@ -14,10 +14,9 @@ from testbed.emulation.control.commands import Commands
 from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_limit_s
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
-from testbed.emulation.run.parts import RunningParts
+from testbed.emulation.run.parts import RunningParts, part_steps_of
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.network import NetworkControl, steps_of
-from testbed.experiments.events.parts import part_steps_of
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.driver import Driver, Played, TimedAction
 from testbed.support.processes import ENDING, leave_closed_terminal

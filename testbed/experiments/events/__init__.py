@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from router.options import SECONDS_MAX, Unit, option, options_of
 from router.predicates.parser import parse_message, parse_predicate
@@ -63,39 +63,6 @@ def check_node(node: int, topology: Topology) -> Iterator[Problem]:
     last = len(topology.nodes) - 1
     if node > last:
         yield "node", f"there is no node {node}; expected 0 to {last}"
-
-
-class ApplicationControl(Protocol):
-    """The requests of events to an application: a method for each action, which takes what the event carries.
-
-    Emulation and simulation implement them. The last four are those of [service] `kind = "attention"`.
-    """
-
-    def set_predicate(self, place: Place, predicate: str) -> None:
-        """Replaces the predicate of the application; `predicate` is in the readable notation."""
-
-    def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
-        """Adds a predicate under a name."""
-
-    def unsubscribe(self, place: Place, subscription: str) -> None:
-        """Removes the predicate of a name."""
-
-    def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        """Sends a message."""
-
-    def register(
-        self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
-    ) -> None:
-        """Registers a subscription under a name."""
-
-    def refresh(self, place: Place, subscription: str) -> None:
-        """Refreshes the subscription of a name."""
-
-    def unregister(self, place: Place, subscription: str) -> None:
-        """Withdraws the subscription of a name."""
-
-    def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        """Uploads a publication."""
 
 
 _PREDICATE = option('Predicate in the readable notation, such as `dest = "ORD" and price < 400`.')

@@ -1,49 +1,19 @@
 """Faults of the parts of an emulation: processes that are stopped or killed, at a time, for a while.
 
-The parts are those of `testbed.emulation.run.parts`, which performs the faults through `PartsControl` and
-notes them in the run folder (`captures.rundir.faults`), from where oracle and accounting know of them. A
-simulation has no processes.
+`testbed.emulation.run.parts` performs the faults and notes them in the run folder (`captures.rundir.faults`),
+from where oracle and accounting know of them. A simulation has no processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from captures.rundir.faults import PartName
 from router.options import option
 from testbed.experiments.events import APPLICATION, Event, Problem, check_node, duration
 from topos import Topology
-
-
-class PartsControl(Protocol):
-    """The requests of faults to the parts of a run; `node` is None for parts that a run has once."""
-
-    def stop(self, part: PartName, node: int | None) -> None:
-        """Stops a process (SIGSTOP)."""
-
-    def resume(self, part: PartName, node: int | None) -> None:
-        """Lets a stopped process go on (SIGCONT)."""
-
-    def kill(self, part: PartName, node: int | None) -> None:
-        """Kills a process (SIGKILL), or removes a switch."""
-
-    def start(self, part: PartName, node: int | None) -> None:
-        """Starts a process that was killed, or makes a switch that was removed."""
-
-    def exhaust(self, node: int) -> None:
-        """Leaves the router of a node no free file descriptor."""
-
-    def replenish(self, node: int) -> None:
-        """Gives the router of a node its file descriptors back."""
-
-    def kill_application(self, node: int, app: str) -> None:
-        """Ends the connection of an application of the workload, which does nothing more."""
-
-
-#: A moment in experiment seconds, and what is done with the parts then.
-PartStep = tuple[float, Callable[[PartsControl], None]]
 
 
 class PartFault(Event):
@@ -60,10 +30,6 @@ class PartFault(Event):
         if self.place is not None:
             yield from check_node(self.place, topology)
 
-    def part_steps(self) -> Iterator[PartStep]:
-        """Yields the steps of the fault."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Stop(PartFault):
@@ -74,10 +40,6 @@ class Stop(PartFault):
     @property
     def ends_s(self) -> float:
         return self.at_s + self.for_s
-
-    def part_steps(self) -> Iterator[PartStep]:
-        yield self.at_s, lambda parts: parts.stop(self.part, self.place)
-        yield self.ends_s, lambda parts: parts.resume(self.part, self.place)
 
 
 @dataclass(frozen=True)
@@ -90,25 +52,23 @@ class Restart(PartFault):
     def ends_s(self) -> float:
         return self.at_s + self.away_s
 
-    def part_steps(self) -> Iterator[PartStep]:
-        yield self.at_s, lambda parts: parts.kill(self.part, self.place)
-        yield self.ends_s, lambda parts: parts.start(self.part, self.place)
 
+@dataclass(frozen=True)
+class _OfNode:
+    """A part that each node has."""
 
-_NODE = option("The node.", low=0)
+    node: int = field(metadata=option("The node.", low=0))
 
 
 @dataclass(frozen=True)
-class RouterStop(Stop):
+class RouterStop(_OfNode, Stop):
     action = "router_stop"
     doc = "The process of the node's router is stopped (SIGSTOP), and goes on after `for_s`."
     part = "router"
 
-    node: int = field(metadata=_NODE)
-
 
 @dataclass(frozen=True)
-class RouterRestart(Restart):
+class RouterRestart(_OfNode, Restart):
     action = "router_restart"
     doc = (
         "The router of the node is killed (SIGKILL), and started again after `away_s`; the applications of "
@@ -116,23 +76,15 @@ class RouterRestart(Restart):
     )
     part = "router"
 
-    node: int = field(metadata=_NODE)
-
 
 @dataclass(frozen=True)
-class DescriptorsExhausted(Stop):
+class DescriptorsExhausted(_OfNode, Stop):
     action = "descriptors_exhausted"
     doc = (
         "The router of the node has no free file descriptor for `for_s` (RLIMIT_NOFILE): an application that "
         "connects waits until then."
     )
     part = "router"
-
-    node: int = field(metadata=_NODE)
-
-    def part_steps(self) -> Iterator[PartStep]:
-        yield self.at_s, lambda parts: parts.exhaust(self.node)
-        yield self.ends_s, lambda parts: parts.replenish(self.node)
 
 
 class ControllerStop(Stop):
@@ -163,12 +115,9 @@ class CapturesKill(PartFault):
     )
     part = "captures"
 
-    def part_steps(self) -> Iterator[PartStep]:
-        yield self.at_s, lambda parts: parts.kill(self.part, None)
-
 
 @dataclass(frozen=True)
-class SwitchesRestart(Restart):
+class SwitchesRestart(_OfNode, Restart):
     action = "switches_restart"
     doc = (
         "The ovs-vswitchd of the node's switch is killed (SIGKILL), with the switches that share it, and "
@@ -176,11 +125,9 @@ class SwitchesRestart(Restart):
     )
     part = "switches"
 
-    node: int = field(metadata=_NODE)
-
 
 @dataclass(frozen=True)
-class SwitchRestart(Restart):
+class SwitchRestart(_OfNode, Restart):
     action = "switch_restart"
     doc = (
         "The node's switch alone loses its rules, its ports and its connection to the controller, and is "
@@ -188,11 +135,9 @@ class SwitchRestart(Restart):
     )
     part = "switch"
 
-    node: int = field(metadata=_NODE)
-
 
 @dataclass(frozen=True)
-class DatabaseRestart(Restart):
+class DatabaseRestart(_OfNode, Restart):
     action = "database_restart"
     doc = (
         "The ovsdb-server of the node's switch and of those that share it is killed (SIGKILL), and started "
@@ -200,11 +145,9 @@ class DatabaseRestart(Restart):
     )
     part = "database"
 
-    node: int = field(metadata=_NODE)
-
 
 @dataclass(frozen=True)
-class ApplicationKill(PartFault):
+class ApplicationKill(_OfNode, PartFault):
     action = "application_kill"
     doc = (
         "An application of the workload ends as one that is killed: its connection is reset, whatever it was "
@@ -212,15 +155,11 @@ class ApplicationKill(PartFault):
     )
     part = "application"
 
-    node: int = field(metadata=_NODE)
     app: str = field(
         default=APPLICATION,
         kw_only=True,
         metadata=option("Name of the application, of which a node may have several."),
     )
-
-    def part_steps(self) -> Iterator[PartStep]:
-        yield self.at_s, lambda parts: parts.kill_application(self.node, self.app)
 
 
 def check_switches(events: Sequence[Event]) -> Iterator[str]:
@@ -241,10 +180,3 @@ def check_switches(events: Sequence[Event]) -> Iterator[str]:
                     f"switch_restart at {event.at_s:g} s, {other.action} at {other.at_s:g} s: expected that "
                     "no switch goes or comes back while the daemons of switches are away"
                 )
-
-
-def part_steps_of(events: Iterable[Event]) -> list[PartStep]:
-    """The steps of the faults of parts among some events, in order of time."""
-    steps = [step for event in events if isinstance(event, PartFault) for step in event.part_steps()]
-    steps.sort(key=lambda step: step[0])
-    return steps

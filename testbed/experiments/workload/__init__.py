@@ -10,7 +10,7 @@ from captures.rundir import RunLayout, inputs
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import WorkloadLine
 from router.predicates import Message, Value
-from testbed.experiments.events import APPLICATION, ApplicationControl, ApplicationEvent, Place
+from testbed.experiments.events import APPLICATION, ApplicationEvent, Place
 from testbed.experiments.events.network import EVENTS
 
 #: The fields of items that depend on the action.
@@ -74,7 +74,8 @@ class Item:
     def place(self) -> Place:
         return self.node, self.app
 
-    def perform(self, applications: ApplicationControl) -> None:
+    def perform(self, applications: Any) -> None:
+        """Calls the method of this action, of the emulation's `Driver` or the simulation's `Applications`."""
         getattr(applications, self.action)(self.place, **self.content)
 
 

@@ -367,8 +367,7 @@ class Driver:
         elif item.action == "unsubscribe":
             self._subscribed[place].pop(str(item.subscription), None)
 
-    # `testbed.experiments.events.ApplicationControl`: each sends a request and returns before
-    # the answer.
+    # The requests (`Item.perform`); each returns before the answer.
 
     def set_predicate(self, place: Place, predicate: str) -> None:
         self._start(place, commands.set_predicate(predicate))

@@ -14,10 +14,11 @@ import pytest
 
 from captures.rundir.epochs import LINK_DOWN, NETWORK_EVENTS, epochs
 from router.options import option, options_of
+from testbed.emulation.run.parts import part_steps_of
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.events import ApplicationControl, ApplicationEvent, Event, Problem
+from testbed.experiments.events import ApplicationEvent, Event, Problem
 from testbed.experiments.events.network import (
     EVENTS,
     Fault,
@@ -27,8 +28,10 @@ from testbed.experiments.events.network import (
     NetworkState,
     steps_of,
 )
-from testbed.experiments.events.parts import PartFault, part_steps_of
+from testbed.experiments.events.parts import PartFault
 from testbed.experiments.workload import Item
+from testbed.experiments.workload.driver import Driver
+from testbed.sim.applications import Applications
 from testbed.support.errors import InputError
 from tests.support.simulated import simulated
 from topos import Topology
@@ -93,8 +96,9 @@ def test_every_request_is_a_method_that_takes_what_its_event_carries() -> None:
     requests = [event for event in EVENTS.values() if issubclass(event, ApplicationEvent)]
     assert requests
     for event in requests:
-        takes = inspect.signature(getattr(ApplicationControl, event.action)).parameters
-        assert takes.keys() == {"self", "place", *event.carries()}, event.action
+        for performing in (Driver, Applications):
+            takes = inspect.signature(getattr(performing, event.action)).parameters
+            assert takes.keys() == {"self", "place", *event.carries()}, (performing, event.action)
 
 
 @pytest.mark.parametrize("action", FAULTS)
