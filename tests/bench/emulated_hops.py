@@ -139,12 +139,12 @@ class _Emulation(Emulation):
 
     def bare_hops(self, rate: float) -> float:
         """CPU seconds of a hop of `tests.bench.bare_hop`, with so many hops a second in the whole network."""
-        for pid in self._router_pids:
+        for pid in self._routers.pids.values():
             os.kill(pid, signal.SIGSTOP)
         try:
             return self._bare_hops(rate)
         finally:
-            for pid in self._router_pids:
+            for pid in self._routers.pids.values():
                 os.kill(pid, signal.SIGCONT)
 
     def _bare_hops(self, rate: float) -> float:

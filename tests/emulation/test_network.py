@@ -87,7 +87,7 @@ def test_devices_come_up_without_ipv6(network: EmulatedNetwork) -> None:
 
 def test_frames_that_come_while_a_switch_is_busy_find_room_or_are_counted(network: EmulatedNetwork) -> None:
     """The fragments of a long predicate come back to back."""
-    daemons = network._daemons
+    daemons = network.daemons
     assert daemons is not None
     pid = daemons.of(3).processes[-1].pid
     with returning_to_its_namespace():
@@ -113,7 +113,7 @@ def test_frames_that_come_while_a_switch_is_busy_find_room_or_are_counted(networ
 
 
 def test_a_switch_that_was_started_again_has_room(network: EmulatedNetwork) -> None:
-    network.kill_daemon(3, SWITCHES)
+    network.daemons.of(3).kill(SWITCHES)
     pid = network.restart_daemon(3, SWITCHES)
     sizes = []
     for each in packet_sockets(pid):
@@ -126,25 +126,25 @@ def test_a_switch_that_was_started_again_has_room(network: EmulatedNetwork) -> N
 
 
 def test_switches_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
-    network.kill_daemon(3, SWITCHES)
-    network.kill_daemon(4, SWITCHES)
+    network.daemons.of(3).kill(SWITCHES)
+    network.daemons.of(4).kill(SWITCHES)
     pid = network.restart_daemon(3, SWITCHES)
     assert network.restart_daemon(4, SWITCHES) == pid
     assert set(network.counters()) == set(range(30))
 
 
 def test_databases_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
-    network.kill_daemon(3, DATABASE)
-    network.kill_daemon(4, DATABASE)
+    network.daemons.of(3).kill(DATABASE)
+    network.daemons.of(4).kill(DATABASE)
     pid = network.restart_daemon(3, DATABASE)
     assert network.restart_daemon(4, DATABASE) == pid
     network.wait_for_database(4)
-    network.check_daemons(DATABASE)
+    network.daemons.check(DATABASE)
 
 
 def test_switches_that_are_started_without_their_database_wait_for_it(network: EmulatedNetwork) -> None:
-    network.kill_daemon(3, DATABASE)
-    network.kill_daemon(3, SWITCHES)
+    network.daemons.of(3).kill(DATABASE)
+    network.daemons.of(3).kill(SWITCHES)
     network.restart_daemon(3, SWITCHES)
     network.restart_daemon(3, DATABASE)
     network.wait_for_database(3)
@@ -152,7 +152,7 @@ def test_switches_that_are_started_without_their_database_wait_for_it(network: E
 
 
 def test_a_stopped_network_leaves_no_process_and_no_namespace(network: EmulatedNetwork) -> None:
-    pids = [ProcessId.of(pid) for pid in network.pids]
+    pids = [ProcessId.of(pid) for pid in network.daemons.pids]
     assert len(pids) == 2 * 6
     shell = ProcessId.of(network.net["r0"].pid)
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
@@ -189,24 +189,24 @@ def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork
 def test_a_database_that_ends_by_itself_is_noticed_and_one_that_an_event_took_away_is_not(
     network: EmulatedNetwork,
 ) -> None:
-    network.kill_daemon(0, DATABASE)
-    network.check_daemons(DATABASE)
+    network.daemons.of(0).kill(DATABASE)
+    network.daemons.check(DATABASE)
     network.restart_daemon(0, DATABASE)
     network.wait_for_database(0)
-    network.check_daemons(DATABASE)
-    network.check_daemons(SWITCHES)
-    os.kill(network.pids[0], signal.SIGKILL)
+    network.daemons.check(DATABASE)
+    network.daemons.check(SWITCHES)
+    os.kill(network.daemons.pids[0], signal.SIGKILL)
 
     def noticed() -> str | None:
         try:
-            network.check_daemons(DATABASE)
+            network.daemons.check(DATABASE)
         except RunError as error:
             return str(error)
         return None
 
     text = poll(noticed, TIMEOUT, "the end of the database is noticed")
     assert text.startswith("ovsdb-server of the switches s0 to s4 ended during the run: ")
-    network.check_daemons(SWITCHES)
+    network.daemons.check(SWITCHES)
 
 
 def test_links_have_their_properties_after_the_switches_were_started_again(folder: Path) -> None:
@@ -222,9 +222,9 @@ def test_links_have_their_properties_after_the_switches_were_started_again(folde
         network.start_switches()
         network.shape_as_declared()
         network.shape_link(0, 1, {"bandwidth_mbps": 7.0})
-        network.kill_daemon(0, SWITCHES)
+        network.daemons.of(0).kill(SWITCHES)
         network.restart_daemon(0, SWITCHES)
-        network.remove_switch(3)
+        network.daemons.remove_bridge(3)
         network.add_switch(3)
         for link in shaped:
             rate = 7 if {link.u, link.v} == {0, 1} else 5

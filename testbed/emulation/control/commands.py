@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from testbed.experiments.config.schema import ExperimentError, Problems
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
-from topos import PROPERTIES, Link, Topology
+from topos import Topology
 
 #: Bytes of one command.
 LINE_LIMIT = 64 * 1024
@@ -35,6 +36,7 @@ _BACKLOG = 16
 Request = Mapping[str, Any]
 
 
+@dataclass
 class Commands:
     """Takes commands while the workload is played and the network is held.
 
@@ -48,30 +50,14 @@ class Commands:
             (`testbed.emulation.control.quiescence.quiet_period_s`).
     """
 
-    def __init__(
-        self,
-        path: Path,
-        run: RunLayout,
-        topology: Topology,
-        network: NetworkControl,
-        namespace: Callable[[int], str],
-        unsettled: Callable[[], str | None],
-        quiet_s: Callable[[], float],
-    ) -> None:
-        self.quiet_s = quiet_s
-        self._path = path
-        self._run = run
-        self._topology = topology
-        self._network = network
-        self._namespace = namespace
-        self._unsettled = unsettled
-        self._now_s: Callable[[], float] = lambda: 0.0
-        self._operations: Mapping[str, Callable[[Request], dict[str, Any]]] = {
-            "fault": self._fault,
-            "enter": self._enter,
-            "shape": self._shape,
-            "trees": self._trees,
-        }
+    path: Path
+    run: RunLayout
+    topology: Topology
+    network: NetworkControl
+    namespace: Callable[[int], str]
+    unsettled: Callable[[], str | None]
+    quiet_s: Callable[[], float]
+    _now_s: Callable[[], float] = field(default_factory=lambda: lambda: 0.0, init=False)
 
     @contextmanager
     def served(self, driver: Driver, now_s: Callable[[], float]) -> Iterator[None]:
@@ -107,13 +93,13 @@ class Commands:
         with listener:
             # Before bind, so that the file never has other permissions (Linux takes them from the socket).
             os.fchmod(listener.fileno(), 0o600)
-            listener.bind(str(self._path))
+            listener.bind(str(self.path))
             listener.listen(_BACKLOG)
             driver.attend(listener, accept)
             try:
                 yield
             finally:
-                self._path.unlink(missing_ok=True)
+                self.path.unlink(missing_ok=True)
                 for source in (listener, *connections):
                     driver.ignore(source)
                 for lines in connections:
@@ -122,11 +108,14 @@ class Commands:
     def answer(self, line: bytes | LineTooLongError) -> dict[str, Any]:
         try:
             request = _parse(line)
-            operation = self._operations.get(str(request.get("do")))
-            if operation is None:
-                known = " or ".join(self._operations)
-                raise InputError(f"do: {request.get('do')!r}; expected {known}")
-            return {"ok": True, **operation(request)}
+            match request.get("do"):
+                case "fault":
+                    return {"ok": True, **self._fault(request)}
+                case "enter":
+                    return {"ok": True, **self._enter(request)}
+                case "trees":
+                    return {"ok": True, "fault": self.unsettled(), "quiet_s": self.quiet_s()}
+            raise InputError(f"do: {request.get('do')!r}; expected fault or enter or trees")
         except InputError as error:
             return {"ok": False, "error": str(error)}
 
@@ -136,13 +125,14 @@ class Commands:
             raise InputError(
                 f"{event.action}: is no event of the network; applications are asked by pub and sub"
             )
-        if isinstance(event, LinkImpair):
-            raise InputError(f"{event.action}: expected a command `link U V set`")
         steps = list(event.steps())
         if len(steps) > 1:
             raise InputError(f"{event.action}: has several moments; expected an event of one moment")
-        self._log(request)
-        steps[0][1](self._network)
+        if isinstance(event, LinkImpair):
+            self._impair(request, event)
+        else:
+            self._log(request)
+            event.apply(self.network)
         return {"at_s": self._now_s()}
 
     def _read_event(self, request: Request) -> Any:
@@ -150,48 +140,32 @@ class Commands:
         if not isinstance(entry, dict):
             raise InputError(f"event: {entry!r}; expected an object, as a section [[events]] has it")
         problems = Problems("command")
-        events = read_events(problems, [{**entry, "at_s": 0}], self._topology, None)
+        events = read_events(problems, [{**entry, "at_s": 0}], self.topology, None)
         try:
             problems.raise_if_any()
         except ExperimentError as error:
             raise InputError(str(error)) from error
         return events[0]
 
-    def _shape(self, request: Request) -> dict[str, Any]:
-        link = self._joined(request.get("link"))
-        given = request.get("properties")
-        if not isinstance(given, dict) or not given or not given.keys() <= PROPERTIES.keys():
-            raise InputError(f"properties: {given!r}; expected some of {', '.join(PROPERTIES)}")
-        values: dict[str, float | None] = {}
-        for name, value in given.items():
-            if type(value) not in (int, float) or not 0 <= value <= PROPERTIES[name]:
-                raise InputError(f"{name}: {value!r}; expected a number from 0 to {PROPERTIES[name]:g}")
-            values[name] = float(value) or None
+    def _impair(self, request: Request, event: LinkImpair) -> None:
+        if event.link is None:
+            raise InputError(f"{event.action}: expected the nodes at the ends of a link")
+        (link,) = event.among(self.topology)
         try:
-            changed = self._network.shape_link(link.u, link.v, values)
+            changed = self.network.shape_link(*event.link, event.properties)
         except RunError as error:
             # The kernel takes no such value. One end may have had it for a moment, and lost frames.
             self._log(request, link.index, str(error))
             raise InputError(str(error)) from error
         doubling = bool(changed.duplicate_percent)
         self._log(request, link.index if changed.lossy else None, doubling=doubling)
-        return {"at_s": self._now_s()}
-
-    def _joined(self, ends: object) -> Link:
-        for link in self._topology.links:
-            if ends in ([link.u, link.v], [link.v, link.u]):
-                return link
-        raise InputError(f"link: {ends!r}; expected the numbers of two nodes that are joined")
 
     def _enter(self, request: Request) -> dict[str, Any]:
         node = request.get("node")
-        if type(node) is not int or not 0 <= node < len(self._topology.nodes):
-            raise InputError(f"node: {node!r}; expected 0 to {len(self._topology.nodes) - 1}")
+        if type(node) is not int or not 0 <= node < len(self.topology.nodes):
+            raise InputError(f"node: {node!r}; expected 0 to {len(self.topology.nodes) - 1}")
         self._log(request)
-        return {"namespace": self._namespace(node)}
-
-    def _trees(self, _request: Request) -> dict[str, Any]:
-        return {"fault": self._unsettled(), "quiet_s": self.quiet_s()}
+        return {"namespace": self.namespace(node)}
 
     def _log(
         self,
@@ -210,7 +184,7 @@ class Commands:
             record["lossy_link"] = lossy_link
         if doubling:
             record["doubling"] = True
-        append_command(self._run, record)
+        append_command(self.run, record)
 
 
 def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:

@@ -203,8 +203,8 @@ class Running:
                 raise InputError(f"{setting}: expected {expected}") from error
         if not properties:
             raise InputError("set: expected a setting, such as loss=1 or bandwidth=5")
-        command = f"link {u} {v} set {' '.join(settings)}"
-        self.ask({"do": "shape", "link": [u, v], "properties": properties, "command": command})
+        event = {"action": "link_impair", "link": [u, v], **properties}
+        self._fault(event, f"link {u} {v} set {' '.join(settings)}")
 
     def set_node(self, node: int, state: str) -> None:
         """Takes a node "up" or "down"; see `ask`."""

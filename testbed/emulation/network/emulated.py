@@ -48,7 +48,6 @@ from testbed.emulation.network.shaping import (
 from testbed.emulation.network.switch_daemons import (
     DATABASE,
     SWITCHES,
-    Daemon,
     Group,
     SwitchDaemons,
     switches_per_daemon,
@@ -78,6 +77,7 @@ class EmulatedNetwork:
         ip: hosts have IP addresses (`testbed.emulation.network.namespaces`), from `start_ip` on.
 
     Attributes:
+        daemons: those of the switches, none before `start_switches`.
         controller_socket: where the switches connect to the controller.
     """
 
@@ -102,7 +102,7 @@ class EmulatedNetwork:
         self._held = Namespaces()
         self._host_namespaces: list[str] = []
         self._switch_namespaces: list[str] = []
-        self._daemons: SwitchDaemons | None = None
+        self.daemons = SwitchDaemons(folder, (), datapath)
         #: Namespaces of switches that were started again, and whose links lack their properties.
         self._bare: set[str] = set()
         self._restoring = threading.Lock()
@@ -180,8 +180,8 @@ class EmulatedNetwork:
             numbers = [HOST_PORT, *self.topology.neighbours(node.id)]
             ports[self.switch_namespace(node.id)][node.id] = numbers
         groups = [Group(namespace, switches) for namespace, switches in ports.items()]
-        self._daemons = SwitchDaemons(self._folder, groups, self.datapath)
-        self._daemons.start(self.controller_socket)
+        self.daemons = SwitchDaemons(self._folder, groups, self.datapath)
+        self.daemons.start(self.controller_socket)
         self._describe_to_mininet()
 
     def _describe_to_mininet(self) -> None:
@@ -346,21 +346,7 @@ class EmulatedNetwork:
     def switch_namespace(self, node: int) -> str:
         return self._switch_namespaces[node]
 
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of the switches' daemons."""
-        return [] if self._daemons is None else self._daemons.pids
-
-    def check_daemons(self, command: str) -> None:
-        """Raises RunError if a process of the switches has ended by itself."""
-        if self._daemons is not None:
-            self._daemons.check(command)
-
     # Faults of the daemons (`testbed.emulation.run.parts`).
-
-    def kill_daemon(self, node: int, command: str) -> None:
-        """Kills a process of a switch, with those that share it."""
-        self._daemon_of(node).kill(command)
 
     def restart_daemon(self, node: int, command: str) -> int:
         """Starts a process that was killed; returns its process id.
@@ -368,7 +354,7 @@ class EmulatedNetwork:
         While its database is away, ovs-vswitchd forwards nothing; what it needs besides follows with the
         database: `wait_for_database` tells when the switches work with it.
         """
-        daemon = self._daemon_of(node)
+        daemon = self.daemons.of(node)
         if command == SWITCHES and command in daemon.away:
             self._bare.add(self.switch_namespace(node))
         pid = daemon.restart(command)
@@ -376,15 +362,9 @@ class EmulatedNetwork:
             self.wait_for_database(node)
         return pid
 
-    def remove_switch(self, node: int) -> None:
-        """Removes a switch, and no other; see `SwitchDaemons.remove_bridge`."""
-        assert self._daemons is not None
-        self._daemons.remove_bridge(node)
-
     def add_switch(self, node: int) -> None:
         """Makes a switch that was removed; its links get their properties again."""
-        assert self._daemons is not None
-        self._daemons.add_bridge(node)
+        self.daemons.add_bridge(node)
         self._shape_again([node])
 
     def _shape_again(self, nodes: Iterable[int]) -> None:
@@ -400,8 +380,7 @@ class EmulatedNetwork:
         An ovs-vswitchd that was started again has taken all properties from the devices that it found: its
         links get them again.
         """
-        assert self._daemons is not None
-        self._daemons.wait_for_database(node)
+        self.daemons.wait_for_database(node)
         namespace = self.switch_namespace(node)
         # A daemon and its database may be started at once, each in a thread of its own.
         with self._restoring:
@@ -410,23 +389,13 @@ class EmulatedNetwork:
                 self._shape_again(nodes)
                 self._bare.discard(namespace)
 
-    def _daemon_of(self, node: int) -> Daemon:
-        assert self._daemons is not None
-        return self._daemons.of(node)
-
-    @property
-    def switch_controls(self) -> list[Path]:
-        """The control sockets of the switch daemons."""
-        return [] if self._daemons is None else self._daemons.controls
-
     def counters(self) -> SwitchCounters:
         """Returns the counters of every port of every switch.
 
         Raises:
             RunError: a daemon does not answer.
         """
-        assert self._daemons is not None
-        return parse_ports(self._daemons.port_statistics())
+        return parse_ports(self.daemons.port_statistics())
 
     def dropped(self) -> dict[int, SwitchDrops]:
         """Returns the frames that each switch has dropped, by node.
@@ -436,12 +405,11 @@ class EmulatedNetwork:
         Raises:
             RunError: a daemon does not answer.
         """
-        assert self._daemons is not None
-        found = {node: parse_drops(text) for node, text in self._daemons.rule_statistics().items()}
-        for node, frames in self._daemons.take_dropped().items():
+        found = {node: parse_drops(text) for node, text in self.daemons.rule_statistics().items()}
+        for node, frames in self.daemons.take_dropped().items():
             if node in found:
                 found[node]["no_room"] = frames
-        for node, frames in self._daemons.take_lost_upcalls().items():
+        for node, frames in self.daemons.take_lost_upcalls().items():
             if node in found:
                 found[node]["lost_upcalls"] = frames
         return found
@@ -493,8 +461,7 @@ class EmulatedNetwork:
             RunError: parts could not be ended; the next call tries to end them again.
         """
         steps = Steps()
-        if self._daemons is not None:
-            steps.run("switch daemons", self._daemons.stop)
+        steps.run("switch daemons", self.daemons.stop)
         if self.net is not None:
             for node in (*self.net.hosts, *self.net.switches):
                 steps.run(node.name, node.terminate)

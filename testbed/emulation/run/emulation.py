@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Gov
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.parts import RunningParts, part_steps_of
 from testbed.emulation.run.processes import Controller, ProcessLog, Routers
-from testbed.emulation.run.schedule import RunningNetwork, play
+from testbed.emulation.run.schedule import play
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
@@ -189,12 +189,14 @@ class Emulation:
         self.network = EmulatedNetwork(
             self.topology, self.state.switches, datapath, kernel, ip=experiment.network.ip
         )
-        self.captures: CaptureSet | None = None
         self.clock = EmulationClock(self._folder, self.state.clock, self.nodes)
-        self._controller: Controller | None = None
-        self._routers: Routers | None = None
-        self._driver: Driver | None = None
+        # The parts come into being one after the other, and `_kills` says how each of them is ended.
+        self._controller: Controller
+        self._routers: Routers
+        self.captures: CaptureSet
+        self._driver: Driver
         self._parts: RunningParts | None = None
+        self._kills: dict[str, Callable[[], None]] = {}
         #: Of the first start of routers and controller.
         self._incarnation = int(time.time())
         #: The run's own measurements, for summary.json.
@@ -228,17 +230,19 @@ class Emulation:
             parent_pid=os.getpid(),
         )
         controller = self._controller = Controller(run, settings)
+        self._kills["controller"] = lambda: controller.child.kill()
         self.state.add_processes(controller.child.pid)
         self.progress.step("hosts and links")
         hosts = self.network.start_hosts()
         # Its parent loads code while the network is made.
         routers = self._routers = Routers(self._folder, self._router_specs(hosts))
+        self._kills["routers"] = routers.child.kill
         self.state.add_processes(routers.child.pid)
         self.network.start_links()
         self.progress.step("switches")
         controller.wait_for("listening", self._barrier_s, "controller is listening")
         self.network.start_switches()
-        self.state.add_processes(*self.network.pids)
+        self.state.add_processes(*self.network.daemons.pids)
         self.network.shape_as_declared()
         self.progress.step("captures")
         self.captures = CaptureSet(
@@ -247,6 +251,7 @@ class Emulation:
             (self.clock.path, self.clock.captures_slot),
             ip=self.experiment.network.ip,
         )
+        self._kills["captures"] = self.captures.kill
         self.captures.start(deadline_s=self._barrier_s)
         self.state.add_processes(*self.captures.pids)
         self.progress.step("rules of the switches")
@@ -288,50 +293,37 @@ class Emulation:
         """Plays the workload and the timed events, and waits until the network is quiet."""
         sockets = {node: self.state.socket(node) for node in self.nodes}
         watch = self._lag_watch()
+        delays_s: Sequence[float] = ()
         try:
-            driver = self._driver = Driver(
-                sockets, self.workload.applications, private=self._private_applications()
+            applications = self.workload.applications
+            driver = self._driver = Driver(sockets, applications, private=self._private_applications())
+            self._kills["applications"] = driver.close
+            delays_s = driver.answer_delays_s
+            commands = Commands(
+                *(self.state.control, self._folder, self.topology, self.network),
+                *(self.network.host_namespace, self._unsettled),
+                lambda: quiet_period_s(self.network.links_so_far(quiet_period_s)),
             )
-            network = RunningNetwork(
-                sockets=sockets,
-                control=self.network,
-                unsettled=self._unsettled,
-                check=self.check,
-                commands=Commands(
-                    *(self.state.control, self._folder, self.topology, self.network),
-                    *(self.network.host_namespace, self._unsettled),
-                    lambda: quiet_period_s(self.network.links_so_far(quiet_period_s)),
-                ),
-                parts=self._running_parts(driver, watch),
+            self._parts = RunningParts(
+                *(self._folder, self.state, self.clock, self._controller, self._routers),
+                *(self.captures, self.network, driver, watch),
             )
             played = play(
-                *(driver, self.experiment, self.workload, network, self.clock, watch),
-                *(self.progress.update, hold),
+                *(driver, self.experiment, self.workload, commands, self._parts, self.check),
+                *(self.clock, watch, self.progress.update, hold),
             )
         except (RunError, ClientError, CaptureError, KeyboardInterrupt) as error:
             # How late the parts were may be the reason; on a full disk the error is what counts.
             with suppress(OSError):
-                write_lag(
-                    self._folder, watch.report([] if self._driver is None else self._driver.answer_delays_s)
-                )
+                write_lag(self._folder, watch.report(delays_s))
             if not isinstance(error, KeyboardInterrupt):
                 self._raise_cause()
             raise
-        write_lag(self._folder, watch.report(played.answer_delays_s))
+        write_lag(self._folder, watch.report(delays_s))
         self.measured = {
             "workload_lateness_max_s": played.lateness_max_s,
-            "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self.nodes),
+            "memory_per_router_bytes": proportional_bytes(self._routers.pids.values()) / len(self.nodes),
         }
-
-    def _running_parts(self, driver: Driver, watch: LagWatch) -> RunningParts:
-        assert self._controller is not None
-        assert self._routers is not None
-        assert self.captures is not None
-        self._parts = RunningParts(
-            *(self._folder, self.state, self.clock, self._controller, self._routers),
-            *(self.captures, self.network, driver, watch),
-        )
-        return self._parts
 
     def _private_applications(self) -> dict[Place, PrivateApplication] | None:
         """The private side of the workload's applications; None: there is no privacy."""
@@ -354,7 +346,7 @@ class Emulation:
             [item.at_s for item in self.workload.items]
             + [at_s for at_s, _ in (*steps_of(experiment.events), *part_steps_of(experiment.events))]
         )
-        return LagWatch(self.clock, self.network.switch_controls, limits, governor, due_s)
+        return LagWatch(self.clock, self.network.daemons.controls, limits, governor, due_s)
 
     def check(self) -> None:
         """Raises RunError or CaptureError if a part of the emulation has died."""
@@ -364,20 +356,16 @@ class Emulation:
     @property
     def _checks(self) -> dict[PartName, Callable[[], None]]:
         """Functions that raise RunError or CaptureError if a part has ended by itself."""
-        assert self._controller is not None
-        assert self._routers is not None
-        assert self.captures is not None
         return {
             "captures": self.captures.check,
             "controller": self._controller.check,
             "router": self._routers.check,
-            "database": partial(self.network.check_daemons, DATABASE),
-            "switches": partial(self.network.check_daemons, SWITCHES),
+            "database": partial(self.network.daemons.check, DATABASE),
+            "switches": partial(self.network.daemons.check, SWITCHES),
         }
 
     def _unsettled(self) -> str | None:
         """Returns None if the controller knows the present network and every router has its trees."""
-        assert self._controller is not None
         known = self._controller.epochs()
         for what, actual, reported in (
             ("nodes", self.network.state.down_nodes, known.down_nodes),
@@ -386,11 +374,6 @@ class Emulation:
             if actual != reported:
                 return f"the controller reports {what} {sorted(reported)} as down, expected {sorted(actual)}"
         return None if known.settled else "the controller has not brought all routers to one epoch"
-
-    @property
-    def _router_pids(self) -> list[int]:
-        assert self._routers is not None
-        return list(self._routers.pids.values())
 
     def _raise_cause(self) -> None:
         """Raises the error of `check`, which may follow shortly: applications notice the end of a part
@@ -409,9 +392,6 @@ class Emulation:
             RunError: a part does not stop; where it is the controller or the network, the manifest has its
                 links.
         """
-        assert self._routers is not None
-        assert self._driver is not None
-        assert self.captures is not None
         self.progress.step("routing tables")
         self._write_tables()
         self.progress.step("routers")
@@ -434,7 +414,6 @@ class Emulation:
         write_routing_tables(self._folder, Running(self.state).tables().items())
 
     def _stop_network(self, spans: list[Span]) -> None:
-        assert self._controller is not None
         self.progress.step("controller and network")
         steps = Steps()
         steps.run("controller", self._controller.child.stop)
@@ -479,9 +458,6 @@ class Emulation:
             why="its user interrupted it" if by_user else str(error),
         )
         append_fault(self._folder, loss)
-        assert self._routers is not None
-        assert self._controller is not None
-        assert self.captures is not None
         if self._parts is not None:
             self._parts.release()
         steps = Steps()
@@ -501,7 +477,6 @@ class Emulation:
         self._calibrate(spans or [])
 
     def _lost_part(self) -> PartName:
-        assert self._routers is not None
         for part, check in {**self._checks, "router": self._routers.check_again}.items():
             try:
                 check()
@@ -514,16 +489,7 @@ class Emulation:
 
         After `take_down` only the state is left.
         """
-        kills: dict[str, Callable[[], None]] = {}
-        if self._routers is not None:
-            kills["routers"] = self._routers.child.kill
-        if self._controller is not None:
-            kills["controller"] = self._controller.child.kill
-        if self._driver is not None:
-            kills["applications"] = self._driver.close
-        if self.captures is not None:
-            kills["captures"] = self.captures.kill
-        remove_run(self.state, kills, self.network.stop, self.progress.note)
+        remove_run(self.state, self._kills, self.network.stop, self.progress.note)
 
     def _settled_counters(self) -> SwitchCounters:
         """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding

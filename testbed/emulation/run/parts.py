@@ -101,11 +101,11 @@ class RunningParts:
             case "controller", _:
                 self.controller.kill()
             case "switches", int():
-                self.network.kill_daemon(node, SWITCHES)
+                self.network.daemons.of(node).kill(SWITCHES)
             case "switch", int():
-                self.network.remove_switch(node)
+                self.network.daemons.remove_bridge(node)
             case "database", int():
-                self.network.kill_daemon(node, DATABASE)
+                self.network.daemons.of(node).kill(DATABASE)
 
     def start(self, part: PartName, node: int | None) -> None:
         if self._back.pop((part, node), None) is None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from testbed.emulation.control.commands import Commands
@@ -16,7 +14,7 @@ from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.run.parts import RunningParts, part_steps_of
 from testbed.experiments.config import AUTO, Experiment
-from testbed.experiments.events.network import NetworkControl, steps_of
+from testbed.experiments.events.network import steps_of
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.driver import Driver, Played, TimedAction
 from testbed.support.processes import ENDING, leave_closed_terminal
@@ -26,33 +24,13 @@ from testbed.terminal.numbers import clock as shown_time
 _QUIET_PER_ROUTER_S = 0.2
 
 
-@dataclass(frozen=True)
-class RunningNetwork:
-    """The operations of the schedule on the network.
-
-    Attributes:
-        sockets: application sockets, by node.
-        control: the object to which faults are applied.
-        unsettled: returns None if every router has the trees of the present network, otherwise the fault in
-            words.
-        check: raises if a part of the emulation has died.
-        commands: takes commands of the user while the workload is played and the network is held.
-        parts: to which faults of parts are applied; None: the experiment has none.
-    """
-
-    sockets: Mapping[int, Path]
-    control: NetworkControl
-    unsettled: Callable[[], str | None]
-    check: Callable[[], None]
-    commands: Commands
-    parts: RunningParts | None = None
-
-
 def play(
     driver: Driver,
     experiment: Experiment,
     workload: Workload,
-    network: RunningNetwork,
+    commands: Commands,
+    parts: RunningParts,
+    check: Callable[[], None],
     clock: EmulationClock,
     watch: LagWatch,
     show: Callable[[str], None],
@@ -61,6 +39,8 @@ def play(
     """Plays the workload and the timed events, then waits until the network is quiet.
 
     Args:
+        commands: of the user, while the workload is played and the network is held.
+        check: raises if a part of the emulation has died.
         clock: the experiment clock; second 0 of the workload begins.
         watch: measures lag while the workload is played.
         show: is called with the progress, in words.
@@ -72,45 +52,39 @@ def play(
     """
 
     def progress(now_s: float, sent: int, delivered: int) -> None:
-        network.check()
+        check()
         show(f"{shown_time(now_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered")
 
     def checked(ended: Callable[[], bool]) -> Callable[[], bool]:
         def until() -> bool:
-            network.check()
+            check()
             return ended()
 
         return until
 
-    actions = [
-        TimedAction(at_s, partial(apply, network.control)) for at_s, apply in steps_of(experiment.events)
-    ]
-    parts = network.parts
-    if parts is not None:
-        actions += [
-            TimedAction(at_s, partial(apply, parts)) for at_s, apply in part_steps_of(experiment.events)
-        ]
+    events, network = experiment.events, commands.network
+    actions = [TimedAction(at_s, partial(apply, network)) for at_s, apply in steps_of(events)]
+    actions += [TimedAction(at_s, partial(apply, parts)) for at_s, apply in part_steps_of(events)]
     rate = OPENING_RATE if experiment.time_scale == AUTO else experiment.time_scale
     with _ended_by_ctrl_c(driver, hold) as ended:
         zero_s = clock.begin(rate)
-        with network.commands.served(driver, lambda: clock.now_s):
+        with commands.served(driver, lambda: clock.now_s):
             with watch:
                 played = driver.play(
                     *(workload, clock.clock, experiment.duration_s, progress, actions),
                     *(zero_s, clock.workload, watch),
                 )
-                if parts is not None:
-                    parts.restore()
+                parts.restore()
             if hold and not ended():
                 show("done; the network stays up until Ctrl-C")
                 driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
-    with closing(Quiescence(network.sockets.values(), network.commands.quiet_s())) as quiescence:
+    with closing(Quiescence(driver.sockets.values(), commands.quiet_s())) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.
-        timeout_s = quiet_limit_s(experiment) + _QUIET_PER_ROUTER_S * len(network.sockets)
-        if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), timeout_s):
-            raise not_quiet(f"{timeout_s:g} s", quiescence.working, network.unsettled())
-    network.check()
+        timeout_s = quiet_limit_s(experiment) + _QUIET_PER_ROUTER_S * len(driver.sockets)
+        if not driver.drain(lambda: commands.unsettled() is None and quiescence.quiet(), timeout_s):
+            raise not_quiet(f"{timeout_s:g} s", quiescence.working, commands.unsettled())
+    check()
     return played
 
 

@@ -71,13 +71,11 @@ class Played:
         predicates: changes of predicates that routers confirmed.
         lateness_max_s: wall seconds from the time at which an item was due to its sending; the items of
             second 0, which are paced, are left out.
-        answer_delays_s: wall seconds from each request to its answer.
     """
 
     sent: int
     predicates: int
     lateness_max_s: float
-    answer_delays_s: Sequence[float]
 
 
 class Driver:
@@ -103,7 +101,7 @@ class Driver:
         private: Mapping[Place, PrivateApplication] | None = None,
     ) -> None:
         self._private = {} if private is None else private
-        self._sockets = dict(sockets)
+        self.sockets = dict(sockets)
         #: What each application has asked for last: its predicate, and those of its subscriptions by name.
         self._predicates: dict[Place, str] = {}
         self._subscribed: defaultdict[Place, dict[str, str]] = defaultdict(dict)
@@ -183,7 +181,7 @@ class Driver:
             RunError: the router does not answer.
         """
         for place in sorted(place for place in self._away - self._gone if place[0] == node):
-            client = self._connect(place, self._sockets[node])
+            client = self._connect(place, self.sockets[node])
             self._selector.register(client, selectors.EVENT_READ, place)
             self._away.discard(place)
             if (predicate := self._predicates.get(place)) is not None:
@@ -296,7 +294,7 @@ class Driver:
         # What comes after the workload is no turn.
         self._turn_ends = None
         predicates = self._answers.total() - self._sent
-        return Played(self._sent, predicates, lateness_max, self.answer_delays_s)
+        return Played(self._sent, predicates, lateness_max)
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Receives deliveries until `until()` is true.

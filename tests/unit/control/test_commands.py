@@ -61,6 +61,10 @@ def _ask(commands: Commands, **request: Any) -> dict[str, Any]:
     return commands.answer(json.dumps(request).encode())
 
 
+def _impaired(u: int, v: int, **properties: float) -> dict[str, Any]:
+    return {"action": "link_impair", "link": [u, v], **properties}
+
+
 def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
     network = Changes()
     commands = _commands(run, network)
@@ -76,7 +80,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        ({"do": "dance"}, "do: 'dance'; expected fault or enter or shape or trees"),
+        ({"do": "dance"}, "do: 'dance'; expected fault or enter or trees"),
         ({"do": "fault"}, "event: None; expected an object"),
         ({"do": "fault", "event": {"action": "link_down", "link": [0, 2]}}, "nodes 0 and 2 are not joined"),
         ({"do": "fault", "event": {"action": "link_down"}}, "link: missing"),
@@ -85,12 +89,10 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
             {"do": "fault", "event": {"action": "send_message", "node": 0, "message": "a = 1"}},
             "is no event of the network",
         ),
-        ({"do": "shape", "link": [0, 2], "properties": {"loss_percent": 1}}, "two nodes that are joined"),
-        ({"do": "shape", "link": [0, 1], "properties": {}}, "properties: {}; expected some of loss_percent"),
-        (
-            {"do": "shape", "link": [0, 1], "properties": {"loss_percent": 101}},
-            "loss_percent: 101; expected a number from 0 to 100",
-        ),
+        ({"do": "fault", "event": _impaired(0, 2, loss_percent=1)}, "nodes 0 and 2 are not joined"),
+        ({"do": "fault", "event": _impaired(0, 1)}, "no property is given; expected some of loss_percent"),
+        ({"do": "fault", "event": _impaired(0, 1, loss_percent=101)}, "expected a number from 0 to 100"),
+        ({"do": "fault", "event": {"action": "link_impair", "loss_percent": 1}}, "the ends of a link"),
         ({"do": "enter", "node": 5}, "node: 5; expected 0 to 4"),
         ({"do": "enter", "node": True}, "node: True; expected 0 to 4"),
         ([], "expected a JSON object"),
@@ -150,25 +152,25 @@ def test_a_node_is_named_by_number_host_or_name() -> None:
 def test_a_loss_is_logged_with_its_link_so_that_the_accounting_knows_of_it(run: RunLayout) -> None:
     network = Changes()
     commands = _commands(run, network)
-    shape = {"do": "shape", "link": [1, 0]}
-    assert _ask(commands, **shape, properties={"bandwidth_mbps": 5}, command="link 1 0 set bandwidth=5")["ok"]
+    assert _ask(commands, do="fault", event=_impaired(1, 0, bandwidth_mbps=5), command="w")["ok"]
     assert lossy_links(run) == frozenset()
-    assert _ask(commands, **shape, properties={"loss_percent": 2, "bandwidth_mbps": 0}, command="x")["ok"]
+    event = _impaired(1, 0, loss_percent=2, bandwidth_mbps=0)
+    assert _ask(commands, do="fault", event=event, command="x")["ok"]
     assert lossy_links(run) == {0}
-    assert _ask(commands, **shape, properties={"loss_percent": 0}, command="y")["ok"]
+    assert _ask(commands, do="fault", event=_impaired(1, 0, loss_percent=0), command="y")["ok"]
     # Frames were lost all the same.
     assert lossy_links(run) == {0}
     assert network.made == [
-        (0, 1, {"bandwidth_mbps": 5.0}),
-        (0, 1, {"loss_percent": 2.0, "bandwidth_mbps": None}),
-        (0, 1, {"loss_percent": None}),
+        (1, 0, {"bandwidth_mbps": 5.0}),
+        (1, 0, {"loss_percent": 2.0, "bandwidth_mbps": None}),
+        (1, 0, {"loss_percent": None}),
     ]
 
 
 def test_a_link_that_doubles_frames_is_logged_as_such(run: RunLayout) -> None:
     commands = _commands(run, Changes())
     for number, properties in enumerate(({"loss_percent": 2}, {"duplicate_percent": 2})):
-        asked = _ask(commands, do="shape", link=[1, 0], properties=properties, command=str(number))
+        asked = _ask(commands, do="fault", event=_impaired(1, 0, **properties), command=str(number))
         assert asked["ok"]
     assert [record.get("doubling", False) for record in read_commands(run)] == [False, True]
 
@@ -181,13 +183,8 @@ def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_
 
     network = Changes()
     monkeypatch.setattr(network, "shape_link", refuse)
-    asked = {
-        "do": "shape",
-        "link": [0, 1],
-        "properties": {"bandwidth_mbps": 1e-9},
-        "command": "link 0 1 set x",
-    }
-    answer = _ask(_commands(run, network), **asked)
+    event = _impaired(0, 1, bandwidth_mbps=1e-9)
+    answer = _ask(_commands(run, network), do="fault", event=event, command="link 0 1 set x")
     assert answer == {"ok": False, "error": "tc: rate is 0"}
     # An end of the link may have lost frames meanwhile.
     (record,) = read_commands(run)

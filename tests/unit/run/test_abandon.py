@@ -146,7 +146,7 @@ def test_links_are_calibrated_although_a_part_does_not_stop(
     emulation = run.emulation
     place = controller.child if part == "controller" else emulation.network
     monkeypatch.setattr(place, "stop", _failing(1, place.stop, stops))
-    monkeypatch.setattr(emulation, "_controller", controller)
+    monkeypatch.setattr(emulation, "_controller", controller, raising=False)
     span = Span(emulation.topology.links[0], 0, 0, 1, Counted(waited=1))
     given: list[list[Span]] = []
     monkeypatch.setattr(emulation, "_calibrate", given.append)
