@@ -164,23 +164,14 @@ def rates(control_rates: pd.DataFrame) -> Drawing | None:
 
     `control_rates`: t_s, ra_per_s, sr_ur_per_s (per experiment second).
     """
-    points = control_rates.sort_values("t_s")
-    if points.empty:
+    if control_rates.empty:
         return None
-    series = {"ra_per_s": ("RA", TYPE_COLOURS["RA"]), "sr_ur_per_s": ("SR and UR", TYPE_COLOURS["UR"])}
-    with styled():
-        figure, axes = new_figure(6.2, 2.9)
-        for column, (label, colour) in series.items():
-            axes.plot(points["t_s"], points[column], color=colour, label=label)
-        axis_from_zero(axes, float(points[list(series)].to_numpy().max()))
-        axes.set_ylabel("frames per experiment second")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
-        _time_axis(axes, float(points["t_s"].max()))
+    lines = {"ra_per_s": ("RA", TYPE_COLOURS["RA"]), "sr_ur_per_s": ("SR and UR", TYPE_COLOURS["UR"])}
     highest = ", ".join(
-        f"{label} at most {numbers.significant(points[column].max())}"
-        for column, (label, _) in series.items()
+        f"{label} at most {numbers.significant(control_rates[column].max())}"
+        for column, (label, _) in lines.items()
     )
-    return Drawing(figure, f"{highest} per second.")
+    return _rates(control_rates, lines, "frames per experiment second", f"{highest} per second.")
 
 
 def service(table: pd.DataFrame) -> Drawing | None:
@@ -188,26 +179,32 @@ def service(table: pd.DataFrame) -> Drawing | None:
 
     `table`: t_s, publications_per_s, deliveries_per_s, registrations_per_s (per experiment second).
     """
-    points = table.sort_values("t_s")
-    if points.empty:
+    if table.empty:
         return None
-    series = {
+    lines = {
         "publications_per_s": ("publications uploaded", ACCENT),
         "deliveries_per_s": ("deliveries to subscriptions", ORANGE),
         "registrations_per_s": ("registrations and refreshes", GREY),
     }
+    means = ", ".join(
+        f"{numbers.significant(table[column].mean())} {label}" for column, (label, _) in lines.items()
+    )
+    return _rates(table, lines, "per experiment second", f"On average {means} per second.")
+
+
+def _rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str, note: str) -> Drawing:
+    """Draws columns over time; `lines`: column -> label and colour."""
+    points = table.sort_values("t_s")
     with styled():
         figure, axes = new_figure(6.2, 2.9)
-        for column, (label, colour) in series.items():
+        for column, (label, colour) in lines.items():
             axes.plot(points["t_s"], points[column], color=colour, label=label)
-        axis_from_zero(axes, float(points[list(series)].to_numpy().max()))
-        axes.set_ylabel("per experiment second")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, handlelength=1.2)
+        axis_from_zero(axes, float(points[list(lines)].to_numpy().max()))
+        axes.set_ylabel(unit)
+        columns = len(lines)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, float(points["t_s"].max()))
-    means = ", ".join(
-        f"{numbers.significant(points[column].mean())} {label}" for column, (label, _) in series.items()
-    )
-    return Drawing(figure, f"On average {means} per second.")
+    return Drawing(figure, note)
 
 
 def utilisation(
