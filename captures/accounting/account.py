@@ -21,7 +21,7 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.reconcile import TsharkError, tshark_counts
 from captures.accounting.spark_engine import Spark
 from captures.accounting.steps import Sources, Stages, Steps
-from captures.datasource.formats import captured_frames
+from captures.datasource.formats import DEFAULT_PARTITIONS, captured_frames
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import LARGE_BYTES
 from captures.rundir.files import RunFolderError
@@ -53,7 +53,6 @@ def account(
     run_dir: Path,
     master: str = "local[2]",
     *,
-    partitions: int = 4,
     spark: SparkSession | None = None,
     publish: Callable[[dict[str, Any]], None] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -65,7 +64,6 @@ def account(
 
     Args:
         master: Spark's master URL.
-        partitions: tasks that decode the captures.
         spark: a session of `captures.spark.session`; None: a new session, whose start takes some seconds.
         publish: writes the summary with the keys, when the tables are in place. Until it has returned,
             readers treat the accounting as interrupted.
@@ -79,7 +77,7 @@ def account(
     """
     stages = Stages(progress, _EXPECTED)
     with store.new_tables(run_dir) as folder:
-        summary = _accounted(run_dir, master, partitions, spark, folder, stages)
+        summary = _accounted(run_dir, master, spark, folder, stages)
         write_accounting(folder, stages.record("spark", master))
         with store.publish(run_dir):
             if publish is not None:
@@ -124,7 +122,6 @@ def account_directly(
 def _accounted(
     run_dir: Path,
     master: str,
-    partitions: int,
     spark: SparkSession | None,
     folder: Path,
     stages: Stages,
@@ -148,9 +145,8 @@ def _accounted(
                 active = stack.enter_context(session)
                 require_reach(active, run_dir, folder)
             own, small = active.newSession(), size < _SMALL_BYTES
-            engine = Spark(
-                own, captured_frames(own, run_dir, 1 if small else partitions), folder, small=small
-            )
+            frames = captured_frames(own, run_dir, 1 if small else DEFAULT_PARTITIONS)
+            engine = Spark(own, frames, folder, small=small)
             steps = Steps(engine, sources, stages)
             answers: dict[str, list[dict[str, Any]]] = {}
 
