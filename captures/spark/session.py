@@ -237,22 +237,20 @@ def _stop(session: SparkSession) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of Spark's message."""
+    """The first line of Spark's message, or the error of Python in it."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         with suppress(Py4JError, OSError):
             text = str(error.java_exception.getMessage())
-    return text.strip().partition("\n")[0].rstrip(".")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # An error of Python is the last line of its traceback, before the stack of Java's.
+    python = [line for line in lines if _PYTHON_ERROR.match(line)]
+    return (python[-1] if python else lines[0] if lines else type(error).__name__).rstrip(".")
 
 
 def failed(error: Exception, master: str, log: Path | None) -> SessionError:
     """The error of a job of Spark as an error of one line."""
-    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    # An error of Python is the last line of its traceback, before the stack of Java's.
-    python = [line for line in lines if _PYTHON_ERROR.match(line)]
-    said = (python[-1] if python else lines[0] if lines else type(error).__name__).rstrip(".")
-    return SessionError(f"Spark on {master} failed: {said}{_see(log)}")
+    return SessionError(f"Spark on {master} failed: {_reason(error)}{_see(log)}")
 
 
 def _see(log: Path | None) -> str:
