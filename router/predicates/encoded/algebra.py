@@ -35,11 +35,6 @@ def minimal(filters: Iterable[BloomFilter]) -> tuple[BloomFilter, ...]:
     if ANY_FILTER in given:
         return (ANY_FILTER,)
     kept: list[BloomFilter] = []
-    if len(given) <= _COMPARED:
-        for filter_ in sorted(given, key=order):
-            if not any(other.covers(filter_) for other in kept):
-                kept.append(filter_)
-        return tuple(kept)
     frequency = Counter(position for filter_ in given for position in numbers_in(filter_.bits))
     # By suite and their rarest bit, which each filter that they cover has; -1 without bits.
     filed: dict[tuple[Suite, int], list[BloomFilter]] = {}
