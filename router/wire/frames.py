@@ -84,9 +84,6 @@ class BroadcastTable:
             and _equal(self.subtrees, other.subtrees)
         )
 
-    def __hash__(self) -> int:
-        return hash((self.neighbours, self.classes, self.class_of.tobytes()))
-
     def __repr__(self) -> str:
         subtrees = "" if self.subtrees is None else f", subtrees={self.subtrees.astype(int).tolist()}"
         return (

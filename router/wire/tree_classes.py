@@ -88,8 +88,5 @@ class TreeClasses:
             np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
         )
 
-    def __hash__(self) -> int:
-        return hash((self.parents.tobytes(), self.first.tobytes(), self.children.tobytes()))
-
     def __repr__(self) -> str:
         return repr(tuple(self))
