@@ -26,23 +26,8 @@ _EVENTS = (
 )  # fmt: skip
 
 
-#: A link loses every third frame from the start, and another one goes down while a round lasts.
-FAULTS = """
-[[events]]
-at_s = 0
-action = "link_impair"
-link = [0, 1]
-loss_percent = 33
-[[events]]
-at_s = 3.2
-action = "link_flap"
-link = [0, 4]
-down_s = 2
-"""
-
-
-def experiment(path: Path, strategy: str, time_scale: float, more: str = "") -> Path:
-    """Writes the experiment file, with more of its text at the end: a ring of five nodes."""
+def experiment(path: Path, strategy: str, time_scale: float) -> Path:
+    """Writes the experiment file: a ring of five nodes."""
     head = f"""
 duration_s = 18
 time_scale = {time_scale}
@@ -56,7 +41,7 @@ strategy = "{strategy}"
 record_caches = true
 """
     events = (f"\n[[events]]\nat_s = {at}\nnode = {node}\n{body}\n" for at, node, body in _EVENTS)
-    path.write_text(head + "".join(events) + more)
+    path.write_text(head + "".join(events))
     return path
 
 

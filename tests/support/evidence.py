@@ -103,21 +103,6 @@ def truncated(pattern: str, by: int) -> Change:
     return change
 
 
-def cut_inside(pattern: str, event: str) -> Change:
-    """Cuts the first file of a pattern with a record of an event inside the last such record."""
-
-    def change(run: RunLayout) -> None:
-        for path in paths(run, pattern):
-            content = path.read_text()
-            at = content.rfind(f'"event":"{event}"')
-            if at >= 0:
-                put(path, content[: at + 20])
-                return
-        raise AssertionError(f"{run.path}: no {event} in {pattern}")
-
-    return change
-
-
 def document(pattern: str, edit: Callable[[Any], object]) -> Change:
     """Changes the first JSON document of a pattern in place."""
 
@@ -130,58 +115,43 @@ def document(pattern: str, edit: Callable[[Any], object]) -> Change:
     return change
 
 
-def lines(pattern: str, edit: Callable[[Records], Records]) -> Change:
-    """Changes the records of the first file that `edit` returns otherwise."""
+def _records(
+    pattern: str, made: Callable[[dict[str, Any]], Records], every: bool, fields: dict[str, Any]
+) -> Change:
+    """Puts records in the place of the first record with fields, or of all of them in its file."""
 
     def change(run: RunLayout) -> None:
         for path in paths(run, pattern):
-            records = [json.loads(line) for line in path.read_text().splitlines()]
-            before = json.dumps(records)
-            after = edit(records)
-            if json.dumps(after) != before:
-                put(path, "".join(f"{json.dumps(record)}\n" for record in after))
+            records: Records = [json.loads(line) for line in path.read_text().splitlines()]
+            found = [place for place, record in enumerate(records) if fields.items() <= record.items()]
+            for place in reversed(found if every else found[:1]):
+                records[place : place + 1] = made(records[place])
+            if found:
+                put(path, "".join(f"{json.dumps(record)}\n" for record in records))
                 return
         raise AssertionError(f"{run.path}: no file of {pattern} has a record to change")
 
     return change
 
 
-def _has(record: dict[str, Any], fields: dict[str, Any]) -> bool:
-    return all(record.get(name) == value for name, value in fields.items())
-
-
 def drop(pattern: str, *, every: bool = False, **fields: Any) -> Change:
     """Removes the first record with fields, or all of them in its file."""
-
-    def edit(records: Records) -> Records:
-        found = [number for number, record in enumerate(records) if _has(record, fields)]
-        gone = set(found if every else found[:1])
-        return [record for number, record in enumerate(records) if number not in gone]
-
-    return lines(pattern, edit)
+    return _records(pattern, lambda _: [], every, fields)
 
 
 def alter(pattern: str, edit: OfRecord, *, every: bool = False, **fields: Any) -> Change:
     """Changes the first record with fields in place, or all of them in its file."""
 
-    def found(records: Records) -> Records:
-        for record in [each for each in records if _has(each, fields)][: None if every else 1]:
-            edit(record)
-        return records
+    def edited(record: dict[str, Any]) -> Records:
+        edit(record)
+        return [record]
 
-    return lines(pattern, found)
+    return _records(pattern, edited, every, fields)
 
 
 def add(pattern: str, make: Callable[[dict[str, Any]], dict[str, Any]], **fields: Any) -> Change:
     """Adds a record made of the first one with fields behind it."""
-
-    def edit(records: Records) -> Records:
-        for number, record in enumerate(records):
-            if _has(record, fields):
-                return [*records[: number + 1], make(dict(record)), *records[number + 1 :]]
-        return records
-
-    return lines(pattern, edit)
+    return _records(pattern, lambda record: [record, make(dict(record))], False, fields)
 
 
 def frames(
