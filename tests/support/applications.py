@@ -19,7 +19,6 @@ def application_events(run_dir: Path) -> list[dict[str, Any]]:
 
 
 def failed(error: OSError) -> None:
-    """Raises the error of a write."""
     raise error
 
 
@@ -57,7 +56,6 @@ def message_event(seq: int, at_ns: int, value: int = 1) -> Recorded:
 
 
 def delivery_event(node: int, seq: int, at_ns: int, source: int = 0, app: str = "x") -> Recorded:
-    """A delivery of a message."""
     return Recorded(MessageDelivered(event="deliver", t_ns=at_ns, node=node, app=app, source=source, seq=seq))
 
 

@@ -61,7 +61,6 @@ def register(
 
 
 def types(actions: list[Action]) -> list[str]:
-    """Returns the types of the frames that are sent."""
     return [frame.type.name for _, frame in sent(actions)]
 
 

@@ -20,21 +20,18 @@ def pcap(packets: Sequence[Packet], order: str = "<", nano: bool = True, link_ty
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:
-    """A pcapng block."""
     body += bytes(-len(body) % 4)
     size = struct.pack(order + "I", 12 + len(body))
     return struct.pack(order + "I", kind) + size + body + size
 
 
 def section(order: str = "<") -> bytes:
-    """A Section Header Block."""
     return block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), order)
 
 
 def interface(
     order: str = "<", *, link_type: int = 1, snaplen: int = 0, tsresol: int | None = None, tsoffset: int = 0
 ) -> bytes:
-    """An Interface Description Block."""
     options = struct.pack(order + "HH", 2, 4) + b"eth0"
     if tsresol is not None:
         options += struct.pack(order + "HHB3x", 9, 1, tsresol)
@@ -53,7 +50,6 @@ def enhanced(ticks: int, data: bytes, order: str = "<", number: int = 0, length:
 
 
 def simple(data: bytes, order: str = "<", length: int | None = None) -> bytes:
-    """A Simple Packet Block."""
     return block(3, struct.pack(order + "I", length or len(data)) + data, order)
 
 

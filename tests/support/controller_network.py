@@ -58,7 +58,6 @@ class Network:
             self.most_unacknowledged = max(self.most_unacknowledged, unacknowledged)
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass, stopping at every deadline."""
         end = self.now + seconds
         while (due := self.machine.next_deadline()) is not None and due <= end:
             assert due >= self.now

@@ -73,7 +73,6 @@ def head(destination: bytes, source: bytes) -> bytes:
 def sealed(
     sender: Guard, destination: bytes, source: bytes, frame: Frame, receivers: list[bytes], mtu: int = 1500
 ) -> list[bytes]:
-    """The Ethernet frames by which a sender with a guard sends a frame."""
     return sender.frames(head(destination, source), sender.signed(frame), receivers, mtu)
 
 

@@ -27,8 +27,6 @@ def spec_of(wire: Wire, folder: Path, node: int, **more: Any) -> RouterSpec:
 
 
 class Routers:
-    """A running parent and its output."""
-
     def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
         path = folder / "specs.json"
         write_json(path, specs)

@@ -80,7 +80,6 @@ def set_up(
 
 
 def in_first_epoch(router: Layer, table: BroadcastTable = TABLE) -> None:
-    """Lets a router commit epoch 1 on `table`."""
     control(router, FrameType.TABLE, 1, table)
     control(router, FrameType.COMMIT, 1, Commit(1))
 

@@ -64,8 +64,6 @@ def tlvs_in(body: bytes) -> list[bytes]:
 
 
 class Trailer(NamedTuple):
-    """The fields of a trailer."""
-
     hop_key: int
     hop_counter: int
     tags: tuple[bytes, ...]

@@ -30,7 +30,6 @@ def plain_forms(events: Iterable[Mapping[str, Any]]) -> set[bytes]:
 
 
 def captured_bytes(run: RunLayout) -> bytes:
-    """The content of all captures of a run."""
     return b"".join(path.read_bytes() for path in sorted(Path(run.captures_folder).glob("*.pcap")))
 
 

@@ -192,7 +192,6 @@ class Network:
             self.step()
 
     def wait(self, seconds: float) -> None:
-        """Advances the time; performs actions that are due."""
         self.now += seconds
         for node in self.routers:
             self.handle(node, Tick())
@@ -330,5 +329,4 @@ def integer(name: str, operator: Operator, value: int) -> Constraint:
 
 
 def one(*constraints: Constraint) -> Predicate:
-    """The predicate of one filter."""
     return Predicate((Filter(constraints),))

@@ -14,7 +14,6 @@ from captures.tables.store import folder
 
 
 def ask(run: Path, sql: str) -> list[dict[str, Any]]:
-    """The rows of the answer."""
     with asked(run, sql) as (_, relation):
         rows: list[dict[str, Any]] = relation.to_arrow_table().to_pylist()
     return rows

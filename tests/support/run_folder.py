@@ -52,7 +52,6 @@ def pcap_bytes(records: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def table_row(interface: int, predicate: str) -> dict[str, Any]:
-    """A row of logs/tables.json."""
     return {"interface": interface, "scope": "", "predicate": predicate}
 
 
@@ -111,7 +110,6 @@ class RunBuilder:
                 self.ovs[receiver][HOST_PORT]["tx_packets"] += 1
 
     def set_up(self, node: int) -> None:
-        """A HELLO to the controller and the TABLE that answers it."""
         hello = Frame(FrameType.HELLO, node, 1, 0, 1, Hello(7))
         table = Frame(FrameType.TABLE, node, 1, 1, 1, TABLES[node])
         for frame, addresses, way, counter in (
@@ -131,7 +129,6 @@ class RunBuilder:
         self._event("set_predicate", node, requested_ns=requested, predicate="price < 100", late=True)
 
     def withdraw(self, node: int) -> None:
-        """An application withdraws its predicate."""
         requested = self.tick()
         self._event("set_predicate", node, requested_ns=requested, predicate="none", late=True)
 
@@ -179,7 +176,6 @@ class RunBuilder:
         self._event("deliver", node, source=0, seq=SEQ + seq)
 
     def write(self, folder: Path) -> Path:
-        """Writes the run folder."""
         run = RunLayout(folder)
         for part in (run.captures_folder, run.applications_folder, run.counters_folder):
             part.mkdir(parents=True)
@@ -270,7 +266,6 @@ class SpacedRun(RunBuilder):
         self.pcaps[capture].append((self.tick(), data))
 
     def request(self, issuer: int, path: Sequence[tuple[int, Sequence[int]]], number: int) -> None:
-        """An SR."""
         for sender, receivers in path:
             self.hop(
                 sender, receivers, Frame(FrameType.SR, issuer, SEQ + number, 1, 64, SenderRequest(1_000))

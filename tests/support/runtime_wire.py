@@ -121,7 +121,6 @@ class Wire:
                 self.received[side].append(each.recv(65_535))
 
     def frames_of(self, node: int) -> list[Frame]:
-        """The whole frames that the router of `node` has sent so far."""
         self.read()
         source = node_address(node)
         return [decode(data[14:]) for data in self.received[1 - node] if data[6:12] == source]

@@ -29,7 +29,6 @@ ALONE = table_of((), (TreeEntry(4, 0, (), 0),))
 
 
 def in_first_epoch(router: Router, table: BroadcastTable = ALONE) -> Router:
-    """A router of node 4 that has committed epoch 1."""
     for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
         router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
     return router
@@ -135,7 +134,6 @@ class Node:
         return application_events(self.folder)
 
     def deliveries(self) -> list[int]:
-        """The sequence numbers of the recorded deliveries."""
         return [each["seq"] for each in application_events(self.folder) if each["event"] == "deliver"]
 
     def close(self) -> None:

@@ -108,5 +108,4 @@ def answer(name: str, inputs: dict[str, pa.Table], /, **values: str) -> pa.Table
 
 
 def rows_of(table: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
-    """The sorted rows of a table."""
     return sorted(tuple(row.values()) for row in table.select(columns or table.column_names).to_pylist())

@@ -28,7 +28,6 @@ class TreeEntry:
 
 
 def tree_classes_of(classes: Iterable[TreeClass]) -> TreeClasses:
-    """Classes as arrays."""
     parents, first, children = [], [0], []
     for each in classes:
         parents.append(each.parent)

@@ -66,7 +66,6 @@ class CoreRouter:
         self._perform(event, actions)
 
     def frames(self, batch: list[bytes], now: float) -> None:
-        """Takes Ethernet frames in their order."""
         for data in batch:
             self.take(data, now)
 

@@ -71,12 +71,10 @@ class Run:
         return next(width for width in widths if last_s / width <= 300)
 
     def of(self, *names: str) -> list[Row]:
-        """The records of applications of some events."""
         return [event for event in self.events if event["event"] in names]
 
     @cached_property
     def sent(self) -> dict[tuple[int, int], Row]:
-        """Message -> the record of its sending."""
         return {_message(event): event for event in self.of("send_message")}
 
     @cached_property
