@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.fuzz.targets import Run
+from tests.fuzz.inputs import Run
 
 #: Seconds of CPU, of all threads, that one input of `inputs.LONGEST` bytes may take, under an instrumenting
 #: engine too.
