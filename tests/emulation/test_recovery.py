@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from captures.pcap.reader import PcapReader
-from router.wire.frames import FrameType
-from router.wire.header import decode_header, node_address
 from testbed.results.recordings import router_states
 from tests.support.command import output_of
 
@@ -30,13 +26,10 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_the_verdict_holds_and_all_accounts_agree(run_dir: Path) -> None:
+def test_changes_leave_only_their_surroundings_open(run_dir: Path) -> None:
     summary = json.loads((run_dir / "summary.json").read_text())
     assert summary["deliveries_made"] > 100
-    # The greater part of what was expected is decided: changes leave only their surroundings open.
     assert summary["deliveries_undecided"] < summary["deliveries_expected"] / 2
-    for name, account in summary["reconciliation"].items():
-        assert account["differences"] == [], name
 
 
 def test_each_change_is_answered_by_an_epoch(run_dir: Path) -> None:
@@ -47,19 +40,6 @@ def test_each_change_is_answered_by_an_epoch(run_dir: Path) -> None:
         print(f"{event}: trees {change['committed_s']:.3f} s, RAs {change['advertised_s']:.3f} s")
         assert event in change["events"]
         assert 0 < change["committed_s"] < change["advertised_s"]
-
-
-def test_no_router_forwards_a_message_twice(run_dir: Path) -> None:
-    """Whatever the trees did: a router sends a message once, in one frame for all its interfaces."""
-    sent: Counter[tuple[bytes, int, int, int]] = Counter()
-    for path in (run_dir / "pcap").glob("host-*.pcap"):
-        own = node_address(int(path.stem.removeprefix("host-")))
-        for record in PcapReader(path).records():
-            header = decode_header(record.data[14:])
-            if record.data[6:12] == own and header.type is FrameType.MSG:
-                sent[own, header.issuer, header.seq, header.fragment_index] += 1
-    assert len(sent) > 200
-    assert set(sent.values()) == {1}
 
 
 def test_routers_whose_links_came_and_went_are_replayed(run_dir: Path) -> None:
@@ -75,22 +55,6 @@ def test_routers_whose_links_came_and_went_are_replayed(run_dir: Path) -> None:
         [2],
         [2, 4],
     ]
-
-
-def test_the_oracle_expects_nothing_across_a_gap_but_all_within_a_part(run_dir: Path) -> None:
-    committed = [e["t_ns"] for e in lines(run_dir / "logs" / "controller.jsonl") if e["event"] == "committed"]
-    decided = [line for line in lines(run_dir / "oracle.jsonl") if line["expected"] and line["decided"]]
-
-    def pairs(epoch: int) -> set[tuple[int, int]]:
-        """(sender, receiver) of what was expected in an epoch."""
-        start, end = [*committed, committed[-1] + 10**12][epoch - 1 : epoch + 1]
-        return {(d["source"], d["node"]) for d in decided if start <= d["sent_ns"] < end}
-
-    apart = {(u, v) for u, v in pairs(3) if (u in (1, 2)) != (v in (1, 2))}
-    assert not apart
-    assert any(u != v for u, v in pairs(3))
-    assert not {(u, v) for u, v in pairs(6) if u != v and 4 in (u, v)}
-    assert any(4 in pair and pair[0] != pair[1] for pair in pairs(7)), "the node is back"
 
 
 def test_a_router_that_is_cut_off_says_what_it_could_not_send(run_dir: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from tests.support.command import CBCB, output_of
 from tests.support.paths import ROOT
-from tests.support.wire_tshark import DISSECTOR, for_root
 
 pytestmark = pytest.mark.emulation
 
@@ -39,27 +38,6 @@ def test_every_documented_key_is_there(summary: dict[str, Any]) -> None:
     from captures.rundir.summary import SUMMARY_KEYS
 
     assert set(SUMMARY_KEYS) == set(summary)
-
-
-def test_tshark_reads_the_captures_back(run_dir: Path, summary: dict[str, Any]) -> None:
-    files = sorted((run_dir / "pcap").glob("*.pcap"))
-    assert len(files) == summary["routers"] + summary["links"]
-    types: dict[str, int] = {}
-    for file in files:
-        if not file.name.startswith("link-"):
-            continue
-        command = [*for_root(), "tshark", "-X", f"lua_script:{DISSECTOR}", "-r", str(file)]
-        printed = subprocess.run(
-            [*command, "-T", "fields", "-e", "eth.type", "-e", "cbcb.type"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for line in printed.splitlines():
-            ethertype, kind = line.split("\t")
-            assert ethertype == "0x88b5"
-            types[kind] = types.get(kind, 0) + 1
-    assert types == {"1": summary["frames_by_type"]["MSG"], "2": summary["frames_by_type"]["RA"]}
 
 
 def test_a_replay_gives_the_same_answers(run_dir: Path) -> None:
