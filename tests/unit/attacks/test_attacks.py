@@ -54,11 +54,12 @@ def _traffic(seed: int, messages: int = 300) -> Traffic:
 
 
 _KNOWLEDGE = knowledge_of(_traffic(99, 3_000), Slides())
+#: What an attacker has seen of traffic that nothing hides, and its meaning.
+_SEEN, _TRUTH = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
 
 
 def test_the_weight_gives_the_number_of_attributes() -> None:
-    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    outcome = by_weight(seen, _KNOWLEDGE, truth)
+    outcome = by_weight(_SEEN, _KNOWLEDGE, _TRUTH)
     assert outcome.share > 0.95 > 2 * outcome.baseline
     assert strings_in(0, _SUITE) == 0
     assert strings_in(512, _SUITE) < 1_000
@@ -80,8 +81,7 @@ def test_a_fill_leaves_the_bits_of_a_frequent_string_together() -> None:
 
 
 def test_frequent_filters_are_recognised() -> None:
-    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    outcome = by_issuers(seen, _KNOWLEDGE, truth)
+    outcome = by_issuers(_SEEN, _KNOWLEDGE, _TRUTH)
     assert outcome.targets == 6
     assert outcome.right >= 4
 
@@ -125,16 +125,14 @@ def test_random_bits_do_not_hide_a_frequent_string() -> None:
 
 
 def test_known_messages_open_others() -> None:
-    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    few, many = (by_known_messages(seen, _KNOWLEDGE, truth, known=share) for share in (0.02, 0.5))
+    few, many = (by_known_messages(_SEEN, _KNOWLEDGE, _TRUTH, known=share) for share in (0.02, 0.5))
     assert many.share > 0.9
     assert few.share < many.share
-    assert by_known_messages(seen, _KNOWLEDGE, truth, known=0.0).right == 0
+    assert by_known_messages(_SEEN, _KNOWLEDGE, _TRUTH, known=0.0).right == 0
 
 
 def test_the_key_opens_everything() -> None:
-    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    assert by_key(seen, _KNOWLEDGE, truth).share > 0.99
+    assert by_key(_SEEN, _KNOWLEDGE, _TRUTH).share > 0.99
 
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))

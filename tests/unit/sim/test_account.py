@@ -1,4 +1,4 @@
-"""The same accounting of a simulation as of an emulation, on Spark, twice with the same numbers."""
+"""The same accounting of a simulation as of an emulation, on Spark."""
 
 from __future__ import annotations
 
@@ -42,17 +42,12 @@ def summary(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return _accounted(session, tmp_path_factory.mktemp("sim") / "all")
 
 
-def test_two_simulations_have_one_summary_and_every_frame_is_accounted_for(
-    session: SparkSession, tmp_path: Path, summary: dict[str, Any]
-) -> None:
+def test_every_frame_of_a_simulation_is_accounted_for(summary: dict[str, Any]) -> None:
     assert summary["verdict"] == "holds", summary["verdict_reasons"]
     assert summary["deliveries_made"] >= 20
     for name in ("tshark", "routers", "ovs"):
         accounted = summary["reconciliation"][name]
         assert accounted["expected"] == accounted["found"] > 0, name
-    assert json.dumps(summary, sort_keys=True) == json.dumps(
-        _accounted(session, tmp_path / "two"), sort_keys=True
-    )
 
 
 @pytest.mark.parametrize("captures", ["links", "none"])

@@ -15,7 +15,6 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.inputs import read_topology
 from captures.rundir.oracle import read_subscriptions
-from router.protocol.services.attention import Origin
 from router.protocol.services.attention.dissemination import StrategyName
 from testbed.cli.main import main
 from testbed.controller.trees import spt_trees
@@ -156,14 +155,6 @@ def test_flushes_are_traffic(tmp_path: Path) -> None:
     sent = frames["PUB"] + frames["FLUSH"]
     assert found["saved_with_flushes"] == (found["cbr_crossings"] - sent) / found["cbr_crossings"]
     assert found["saved_with_flushes"] < found["saved_bandwidth"]
-
-
-def test_deliveries_by_where_the_publications_were(ran: Any) -> None:
-    _, run, _, summary = ran
-    found = summary["attention"]
-    whence = Counter(record["whence"] for _, record in read_attention(run) if record["event"] == "deliver")
-    assert found["deliveries_from"] == {each.value: whence[each.value] for each in Origin}
-    assert sum(found["deliveries_from"].values()) == found["deliveries"]
 
 
 def test_a_measured_run_of_the_figures_is_the_accounted_run(ran: Any) -> None:

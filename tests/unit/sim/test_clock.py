@@ -39,11 +39,6 @@ def test_an_event_may_put_down_others_at_its_own_time() -> None:
     assert agenda.now == 5
 
 
-def test_nothing_to_do_is_an_error() -> None:
-    with pytest.raises(IndexError):
-        Agenda().step()
-
-
 @pytest.mark.parametrize("deadline", [0.0, 0.1, 1 / 3, 1e-9, 12345.678901234567, 0.30000000000000004])
 def test_a_core_that_is_woken_at_its_deadline_sees_that_it_has_come(deadline: float) -> None:
     at_ns = due_ns(deadline)

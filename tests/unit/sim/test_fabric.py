@@ -43,12 +43,25 @@ class _Network:
     def _take(self, event: Event) -> None:
         self.arrived.append((self.agenda.now, event))
 
-    def send(self, frame: Frame) -> None:
-        self.fabric.send(0, frozenset({1}), frame)
+    def send(self, *frames: Frame) -> None:
+        for frame in frames:
+            self.fabric.send(0, frozenset({1}), frame)
 
-    def run(self) -> None:
+    def run(self, *frames: Frame) -> None:
+        """Sends frames, and lets all happen that they cause."""
+        self.send(*frames)
         while self.agenda.next_ns is not None:
             self.agenda.step()
+
+    @property
+    def seqs(self) -> list[int]:
+        """The numbers of the frames that have arrived."""
+        return [event.frame.seq for _, event in self.arrived if isinstance(event, FrameReceived)]
+
+    def times(self) -> list[float]:
+        """The milliseconds that messages took beside those of a hop, in order of their numbers."""
+        found = dict(zip(self.seqs, (at for at, _ in self.arrived), strict=True))
+        return [(found[seq] - HOP_NS) / _MS for seq in sorted(found)]
 
     def counters(self, node: int) -> dict[str, Any]:
         """The counters of a router whose core did nothing."""
@@ -64,6 +77,11 @@ def _message(seq: int = 1, size: int = 10) -> Frame:
     return Frame(FrameType.MSG, 0, seq, 1, 9, Message({"text": "x" * size}))
 
 
+def _messages(count: int, size: int = 10) -> list[Frame]:
+    """Messages with the numbers from 1 on."""
+    return [_message(seq, size) for seq in range(1, count + 1)]
+
+
 def test_a_frame_takes_a_hop_and_the_delay_of_its_link(tmp_path: Path) -> None:
     network = _Network(tmp_path, delay_ms=2.5)
     frame = _message()
@@ -77,8 +95,7 @@ def test_a_frame_takes_a_hop_and_the_delay_of_its_link(tmp_path: Path) -> None:
 def test_captures_hold_the_bytes_that_an_emulation_would_send(tmp_path: Path) -> None:
     network = _Network(tmp_path)
     frame = _message()
-    network.send(frame)
-    network.run()
+    network.run(frame)
     network.captures.finish()
     stamps = {"host-0": 0, "link-0-1": HOP_NS, "host-1": HOP_NS}
     for name, at_ns in stamps.items():
@@ -92,8 +109,7 @@ def test_captures_hold_the_bytes_that_an_emulation_would_send(tmp_path: Path) ->
 def test_every_fragment_is_a_frame_and_the_whole_arrives_once(tmp_path: Path) -> None:
     network = _Network(tmp_path)
     frame = _message(size=4000)
-    network.send(frame)
-    network.run()
+    network.run(frame)
     assert [event for _, event in network.arrived] == [FrameReceived(0, frame)]
     sender, receiver = network.ports()
     assert sender["tx_packets"] == receiver["rx_packets"] == 3
@@ -106,23 +122,17 @@ def test_every_fragment_is_a_frame_and_the_whole_arrives_once(tmp_path: Path) ->
 def test_bandwidth_spaces_frames_once_the_bucket_is_empty(tmp_path: Path) -> None:
     network = _Network(tmp_path, bandwidth_mbps=8)  # a byte a microsecond
     length = 14 + len(encode(_message(size=1000)))
-    for seq in range(1, 41):
-        network.send(_message(seq, size=1000))
-    network.run()
+    network.run(*_messages(40, size=1000))
     times = [at for at, _ in network.arrived]
     free = 16_384 // length
     assert times[:free] == [HOP_NS] * free
     assert {b - a for a, b in zip(times[free:], times[free + 1 :], strict=False)} == {length * 1000}
-    assert [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)] == [
-        *range(1, 41)
-    ]
+    assert network.seqs == [*range(1, 41)]
 
 
 def test_what_would_wait_too_long_for_bandwidth_is_dropped(tmp_path: Path) -> None:
     network = _Network(tmp_path, bandwidth_mbps=0.08)  # a byte takes 100 us
-    for seq in range(1, 41):
-        network.send(_message(seq, size=1000))
-    network.run()
+    network.run(*_messages(40, size=1000))
     sender, receiver = network.ports()
     assert 0 < len(network.arrived) < 40
     assert sender["tx_dropped"] == 40 - len(network.arrived)
@@ -135,10 +145,8 @@ def test_loss_is_of_its_rate_and_the_same_again(tmp_path: Path) -> None:
     for run in ("a", "b"):
         (tmp_path / run).mkdir()
         network = _Network(tmp_path / run, loss_percent=25)
-        for seq in range(1, 2001):
-            network.send(_message(seq))
-        network.run()
-        counts.append([event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)])
+        network.run(*_messages(2000))
+        counts.append(network.seqs)
         sender, receiver = network.ports()
         assert sender["tx_packets"] == 2000
         assert receiver["rx_packets"] == len(network.arrived)
@@ -148,9 +156,7 @@ def test_loss_is_of_its_rate_and_the_same_again(tmp_path: Path) -> None:
 
 def test_a_frame_that_lost_a_fragment_never_becomes_whole(tmp_path: Path) -> None:
     network = _Network(tmp_path, loss_percent=50)
-    for seq in range(1, 101):
-        network.send(_message(seq, size=4000))
-    network.run()
+    network.run(*_messages(100, size=4000))
     given_up = network.counters(1)["dropped"]["reassembly_timeout"]
     assert 0 < len(network.arrived) < 40
     assert 60 < given_up < 100
@@ -168,9 +174,7 @@ def test_what_is_on_a_link_that_goes_down_is_lost(tmp_path: Path, back_up: bool)
         assert network.fabric.set_link(0, 1, up=True)
         network.send(_message(3))
     network.run()
-    assert [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)] == [
-        3
-    ] * back_up
+    assert network.seqs == [3] * back_up
     sender, receiver = network.ports()
     assert sender["tx_dropped"] == 2
     assert sender["tx_packets"] == receiver["rx_packets"] == int(back_up)
@@ -178,8 +182,7 @@ def test_what_is_on_a_link_that_goes_down_is_lost(tmp_path: Path, back_up: bool)
 
 def test_a_frame_that_does_not_encode_is_counted(tmp_path: Path) -> None:
     network = _Network(tmp_path)
-    network.send(Frame(FrameType.MSG, 0, 1, 1, 300, Message({"x": 1})))
-    network.run()
+    network.run(Frame(FrameType.MSG, 0, 1, 1, 300, Message({"x": 1})))
     assert network.arrived == []
     assert network.counters(0)["dropped"] == {"unencodable": 1}
 
@@ -190,8 +193,7 @@ def test_a_frame_that_does_not_encode_is_counted(tmp_path: Path) -> None:
 )
 def test_what_is_not_captured_is_counted_all_the_same(tmp_path: Path, kept: Kept, names: list[str]) -> None:
     network = _Network(tmp_path, kept)
-    network.send(_message())
-    network.run()
+    network.run(_message())
     network.captures.finish()
     captures = json.loads((tmp_path / "capture.json").read_text())
     assert [(capture["name"], capture["captured"]) for capture in captures] == [(name, 1) for name in names]
@@ -201,18 +203,10 @@ def test_what_is_not_captured_is_counted_all_the_same(tmp_path: Path, kept: Kept
     assert sender["tx_packets"] == receiver["rx_packets"] == 1
 
 
-def _times(network: _Network) -> list[float]:
-    """The milliseconds that messages took beside those of a hop, in order of their numbers."""
-    found = {event.frame.seq: at for at, event in network.arrived if isinstance(event, FrameReceived)}
-    return [(found[seq] - HOP_NS) / _MS for seq in sorted(found)]
-
-
 def test_jitter_is_drawn_around_the_delay(tmp_path: Path) -> None:
     network = _Network(tmp_path, delay_ms=10, jitter_ms=4)
-    for seq in range(400):
-        network.send(_message(seq))
-    network.run()
-    times = _times(network)
+    network.run(*_messages(400))
+    times = network.times()
     assert 6 <= min(times) < 6.5
     assert 13.5 < max(times) <= 14
     assert 9.5 < sum(times) / len(times) < 10.5
@@ -220,38 +214,26 @@ def test_jitter_is_drawn_around_the_delay(tmp_path: Path) -> None:
 
 def test_a_reordered_frame_is_not_delayed(tmp_path: Path) -> None:
     network = _Network(tmp_path, delay_ms=10, reorder_percent=25)
-    for seq in range(400):
-        network.send(_message(seq))
-    network.run()
-    times = _times(network)
+    network.run(*_messages(400))
+    times = network.times()
     assert set(times) == {0.0, 10.0}
     assert 70 < times.count(0.0) < 130
-    order = [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)]
-    assert order != sorted(order)
+    assert network.seqs != sorted(network.seqs)
 
 
 def test_a_doubled_frame_is_received_twice(tmp_path: Path) -> None:
     network = _Network(tmp_path, duplicate_percent=25)
-    for seq in range(400):
-        network.send(_message(seq))
-    network.run()
+    network.run(*_messages(400))
     assert 470 < len(network.arrived) < 530
-    assert {event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)} == set(
-        range(400)
-    )
+    assert set(network.seqs) == set(range(1, 401))
     sender, receiver = network.ports()
     assert sender["tx_packets"] == receiver["rx_packets"] == len(network.arrived)
 
 
-def test_fragments_make_one_frame_however_they_come(
-    tmp_path: Path,
-) -> None:
+def test_fragments_make_one_frame_however_they_come(tmp_path: Path) -> None:
     network = _Network(tmp_path, delay_ms=10, jitter_ms=10, duplicate_percent=50)
-    for seq in range(50):
-        network.send(_message(seq, size=6_000))
-    network.run()
-    seqs = [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)]
-    assert sorted(seqs) == list(range(50))
+    network.run(*_messages(50, size=6_000))
+    assert sorted(network.seqs) == list(range(1, 51))
     assert "reassembly_timeout" not in network.counters(1)["dropped"]
     assert network.fabric.under_way == 0
 
@@ -260,10 +242,8 @@ def test_a_link_that_is_shaped_anew_has_its_properties_from_then_on(tmp_path: Pa
     network = _Network(tmp_path)
     link = Link(0, 0, 1, 1, 1, loss_percent=100)
     network.fabric.shape_link(link)
-    network.send(_message(1))
-    network.run()
+    network.run(_message(1))
     assert network.arrived == []
     network.fabric.shape_link(Link(0, 0, 1, 1, 1, delay_ms=3))
-    network.send(_message(2))
-    network.run()
-    assert _times(network) == [3.0]
+    network.run(_message(2))
+    assert network.times() == [3.0]

@@ -87,6 +87,11 @@ def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run_dir / "logs" / log).read_text().splitlines()]
 
 
+def _counters(run_dir: Path) -> dict[str, dict[str, Any]]:
+    counters: dict[str, dict[str, Any]] = json.loads(RunLayout(run_dir).routers_counters.read_text())
+    return counters
+
+
 def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
     """Returns the number of expected and decided deliveries, and the missing or spurious deliveries."""
     judgements = {
@@ -110,7 +115,7 @@ def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
     assert len(captures) == 5 + 6
     manifest = json.loads((run_dir / "manifest.json").read_text())
     assert manifest["datapath"] == "simulated"
-    counters = json.loads((run_dir / "counters" / "routers.json").read_text())
+    counters = _counters(run_dir)
     assert set(counters) == {"0", "1", "2", "3", "4"}
     assert counters["0"]["frames_sent"]["HELLO"] == 1
     assert read_routing_tables(RunLayout(run_dir)).keys() == set(range(5))
@@ -199,7 +204,7 @@ def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
     names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
     assert names.count("committed") == 3
     assert names.count("link_down") == names.count("link_up") == 1
-    counters = json.loads((run_dir / "counters" / "routers.json").read_text())
+    counters = _counters(run_dir)
     # 0-1-2 is the shorter way; while 1-2 is down the message reaches 2 from 3.
     assert counters["3"]["messages_forwarded"] == 1
 
@@ -285,8 +290,9 @@ def test_controlled_requests(tmp_path: Path, policy: str, least_s: float | None)
         assert len(apart) > 5
         assert all(each > least_s for each in apart)
         assert (min(apart) < 7.9) == (least_s == 0.0)
-        counters = json.loads((run_dir / "counters" / "routers.json").read_text()).values()
-        assert sum(router["srs_issued"] for router in counters) == sum(map(len, requests.values()))
+        assert sum(router["srs_issued"] for router in _counters(run_dir).values()) == sum(
+            map(len, requests.values())
+        )
 
 
 @pytest.mark.parametrize(
@@ -300,8 +306,7 @@ def test_what_is_periodic_ends_with_the_workload(tmp_path: Path, protocol: str) 
     )
 
     def total(run_dir: Path, *names: str) -> int:
-        routers = json.loads((run_dir / "counters" / "routers.json").read_text()).values()
-        return sum(router[name] for router in routers for name in names)
+        return sum(router[name] for router in _counters(run_dir).values() for name in names)
 
     assert total(with_protocol, "ras_issued", "srs_issued") > total(plain, "ras_issued", "srs_issued")
     assert total(with_protocol, "urs_missed") == 0
