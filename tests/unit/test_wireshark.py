@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.cli.wireshark import Folders, Installation, Sources
+from tests.support.command import CBCB
 from tests.support.paths import ROOT
 from tests.support.wire_tshark import for_root, needs_tshark
 
@@ -28,6 +28,10 @@ def never(target: Path) -> bool:
 
 def no(_target: Path) -> bool:
     return False
+
+
+def yes(_target: Path) -> bool:
+    return True
 
 
 def test_installs_once_and_brings_up_to_date(where: Folders) -> None:
@@ -52,7 +56,7 @@ def test_asks_before_it_overwrites_what_is_the_user_s(where: Folders) -> None:
     assert Installation(SOURCES, where).install(refuse)[own] == "kept"
     assert asked == [own]
     assert own.read_bytes() == b"-- mine"
-    assert Installation(SOURCES, where).install(lambda _target: True)[own] == "written"
+    assert Installation(SOURCES, where).install(yes)[own] == "written"
     assert own.read_bytes() == b"-- new"
 
 
@@ -65,7 +69,7 @@ def test_uninstalls_only_what_is_as_it_was_installed(where: Folders) -> None:
     assert [target for target, what in done.items() if what == "kept"] == [changed]
     assert sorted(path.name for path in where.profile.iterdir()) == ["preferences"]
     assert [path.name for path in where.plugins.iterdir()] == ["other.lua"]
-    Installation(SOURCES, where).uninstall(lambda _target: True)
+    Installation(SOURCES, where).uninstall(yes)
     assert not where.profile.exists()
 
 
@@ -96,7 +100,7 @@ def test_what_the_user_put_there_stays_the_user_s_even_if_it_is_the_same(where: 
     done = Installation(SOURCES, where).uninstall(no)
     assert [target for target, what in done.items() if what == "kept"] == [own]
     assert own.exists() and not where.profile.exists()
-    assert Installation(SOURCES, where).uninstall(lambda _target: True) == {own: "removed"}
+    assert Installation(SOURCES, where).uninstall(yes) == {own: "removed"}
     assert not own.exists()
 
 
@@ -117,33 +121,20 @@ def test_what_was_written_before_an_interruption_is_ours(where: Folders) -> None
     }
 
 
-def environment_of(home: Path) -> dict[str, str]:
+def cbcb(
+    home: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `cbcb wireshark` for the user of a home."""
     mine = {key: value for key, value in os.environ.items() if key not in ("XDG_CONFIG_HOME", "SUDO_UID")}
-    return {**mine, "HOME": str(home)}
-
-
-@needs_tshark
-def test_the_end_of_input_is_a_no(tmp_path: Path) -> None:
-    environment = environment_of(tmp_path)
-    command = [sys.executable, "-m", "testbed.cli.main", "wireshark", "install"]
-    root = ROOT
-    subprocess.run(command, env=environment, cwd=root, capture_output=True, check=True)
-    (plugin,) = tmp_path.rglob("cbcb.lua")
-    plugin.write_text("-- mine")
-    terminal, end = pty.openpty()
-    try:
-        os.write(terminal, b"\x04")  # Ctrl-D
-        done = subprocess.run(
-            command, env=environment, cwd=root, stdin=end, capture_output=True, text=True, timeout=60
-        )
-    finally:
-        os.close(terminal)
-        os.close(end)
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    question, *rest = done.stdout.splitlines()
-    assert question.endswith("overwrite it? [y/N] ") and len(rest) == 7
-    assert plugin.read_text() == "-- mine"
+    return subprocess.run(
+        [*CBCB, "wireshark", *arguments],
+        env={**mine, "HOME": str(home), **environment},
+        cwd=ROOT,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose files Wireshark passes over from 4.4 on")
@@ -160,49 +151,35 @@ echo 'Global Lua Plugins: /for/everybody'
 """
     )
     stub.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli.main", "wireshark", "install"],
-        env={**environment_of(tmp_path), "PATH": f"{stub.parent}:{os.environ['PATH']}"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = cbcb(tmp_path, "install", PATH=f"{stub.parent}:{os.environ['PATH']}")
+    assert done.returncode == 0
     assert ("Wireshark shows CBCB frames" in done.stdout) == bool(protocols)
     assert ("copy the two to /for/everybody" in done.stderr) != bool(protocols)
 
 
 @needs_tshark
 def test_from_the_command_line(tmp_path: Path) -> None:
-    def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "testbed.cli.main", "wireshark", *arguments],
-            env=environment_of(tmp_path),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-
-    assert cbcb("install", "--print").stdout.count("missing") == 7
+    """The command overwrites a changed file neither without a terminal nor if the input ends."""
+    assert cbcb(tmp_path, "install", "--print").stdout.count("missing") == 7
     assert not any(tmp_path.iterdir())
-    installed = cbcb("install")
+    installed = cbcb(tmp_path, "install")
     assert installed.returncode == 0
     # Where Wireshark reads no Lua files in root's folders, the command says so.
     assert ("reads no Lua files" in installed.stderr) == bool(for_root())
-    named = subprocess.run(
-        ["tshark", "-G", "protocols"],
-        env=environment_of(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ("\tcbcb\n" in named.stdout) != bool(for_root())
     (plugin,) = tmp_path.rglob("cbcb.lua")
     plugin.write_text("-- mine")
-    refused = cbcb("install")
+    refused = cbcb(tmp_path, "install")
     assert refused.returncode == 2
     assert str(plugin) in refused.stderr
+    terminal, end = pty.openpty()
+    os.write(terminal, b"\x04")  # Ctrl-D
+    asked = cbcb(tmp_path, "install", stdin=end)
+    os.close(terminal)
+    os.close(end)
+    assert asked.returncode == 2, asked.stderr
+    assert "Traceback" not in asked.stderr
+    question, *rest = asked.stdout.splitlines()
+    assert question.endswith("overwrite it? [y/N] ") and len(rest) == 7
     assert plugin.read_text() == "-- mine"
-    assert cbcb("uninstall", "--force").returncode == 0
+    assert cbcb(tmp_path, "uninstall", "--force").returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
