@@ -8,6 +8,7 @@ unknown TLVs).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,22 @@ _FOLDER = Path(__file__).parent
 _OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
 
 
+#: Frame type -> the class of its body, whose field is that of the JSON form.
+_OF_ONE_NUMBER: dict[FrameType, Callable[..., Body]] = {
+    FrameType.OVERLOAD: Overload,
+    FrameType.SR: SenderRequest,
+    FrameType.HELLO: Hello,
+    FrameType.COMMIT: Commit,
+}
+
+
 @dataclass(frozen=True)
 class Whole:
-    """A frame in one Ethernet payload; `body` is the JSON form."""
+    """A frame in one Ethernet payload."""
 
     name: str
     payload: bytes
     frame: Frame
-    body: dict[str, Any]
     info: str
     canonical: bool
 
@@ -120,12 +129,6 @@ def _constraint(name: str, kind: str, symbol: str, value: Any) -> Constraint:
     return Constraint(name, Type[kind.upper()], _OPERATORS[symbol], value)
 
 
-def _tree_class(fields: dict[str, Any]) -> TreeClass:
-    return TreeClass(
-        fields["parent"], tuple(fields["children"]), tuple(fields["reusable"]), tuple(fields["off_tree"])
-    )
-
-
 def _bits(positions: list[int]) -> int:
     return sum(1 << position for position in positions)
 
@@ -134,8 +137,8 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
     if kind is FrameType.MSG:
         message = Message({name: value for name, _, value in body["attributes"]})
         return AddressedMessage(tuple(body["destinations"]), message) if "destinations" in body else message
+    filters = tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body.get("filters", ()))
     if kind in (FrameType.RA, FrameType.UR):
-        filters = tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"])
         if "classes" in body:
             return ClassifiedPredicate(filters, tuple((node, first) for node, first in body["classes"]))
         return Predicate(filters)
@@ -147,12 +150,9 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         return BloomPredicate(BloomFilter(Suite(*key), _bits(bits)) for key, bits in body["encoded"])
     if kind is FrameType.SUB:
         round_, nonce, remaining, left_us, freshness_us, flags = body["subscription"]
-        predicate = Predicate(
-            tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"])
-        )
         offered = tuple((source, seq) for source, seq in body["offered"])
         return Subscription(
-            *(round_, nonce, remaining, left_us, freshness_us, predicate),
+            *(round_, nonce, remaining, left_us, freshness_us, Predicate(filters)),
             *(SubscriptionFlags(flags), offered),
         )
     if kind in (FrameType.PUB, FrameType.FLUSH):
@@ -160,22 +160,19 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         message = Message({name: value for name, _, value in body["attributes"]})
         homes = tuple(body.get("destinations", ()))
         return Publication(source, seq, age_us, message, PublicationFlags(flags), homes)
-    if kind is FrameType.OVERLOAD:
-        return Overload(body["round"])
-    if kind is FrameType.SR:
-        return SenderRequest(body["timeout_us"])
-    if kind is FrameType.HELLO:
-        return Hello(body["incarnation"])
+    if kind in _OF_ONE_NUMBER:
+        return _OF_ONE_NUMBER[kind](**body)
     if kind is FrameType.TABLE:
         neighbours = tuple((interface, node) for interface, node in body["neighbours"])
+        lists = ("children", "reusable", "off_tree")
         return BroadcastTable(
             neighbours,
-            tree_classes_of(_tree_class(each) for each in body["classes"]),
+            tree_classes_of(
+                TreeClass(each["parent"], *(tuple(each[name]) for name in lists)) for each in body["classes"]
+            ),
             np.array(body["class_of"], dtype=CLASS_DTYPE),
             np.array(body["subtrees"], dtype=np.bool_) if "subtrees" in body else None,
         )
-    if kind is FrameType.COMMIT:
-        return Commit(body["oldest_epoch"])
     return Ack(FrameType[body["acknowledged"]])
 
 
@@ -197,7 +194,6 @@ WHOLE = [
         row["name"],
         _bytes(row["hex"]),
         _frame(row["header"], row["body"]),
-        row["body"],
         row["info"],
         row.get("canonical", True),
     )
