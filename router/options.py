@@ -62,7 +62,6 @@ class Option:
         default: the value without the key; None if there is none.
         unit: of the value.
         doc: the meaning, in a sentence.
-        example: a value for documents, if the option has no default.
     """
 
     key: str
@@ -77,7 +76,6 @@ class Option:
     default: Any = None
     unit: Unit = Unit.NONE
     doc: str = ""
-    example: Any = None
     word: str = ""
 
     @property

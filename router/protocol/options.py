@@ -160,7 +160,6 @@ class ChosenOptions:
         above_low=True,
         high=SECONDS_MAX,
         unit=Unit.EXPERIMENT_SECONDS,
-        example=600,
     )
     hop_limit: int = setting(
         64, "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
@@ -246,7 +245,6 @@ class ChosenOptions:
         " (section 3.5.6): unwanted traffic grows, no receiver is lost; unset: never. Only with the"
         ' schemes "pif" and "pif-classes".',
         low=1,
-        example=200,
     )
     covering: str = setting(DEFAULT_CONTENT, "How routers compare and unite predicates.", choices=CONTENTS)
     # Bounds on the predicates of other routers: `router.protocol.bounds`. With the defaults, predicates of

@@ -21,11 +21,10 @@ import captures.datasource.views
 import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
-from testbed.cli.documents import default_experiment, experiment_file
+from testbed.cli.documents import experiment_file
 from testbed.terminal import put
 
-_ROOT = Path(__file__).resolve().parents[3]
-_DOCS = _ROOT / "docs"
+_DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,6 @@ class Document:
 
 
 DOCUMENTS: tuple[Document, ...] = (
-    Document(_ROOT / "testbed" / "experiments" / "shipped" / "default.toml", default_experiment.document),
     Document(_DOCS / "reference/experiment-file.md", experiment_file.document),
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),

@@ -58,24 +58,22 @@ class LinkOptions:
     """[links]: for links that declare nothing of their own."""
 
     bandwidth_mbps: float | None = setting(
-        None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND, example=100
+        None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND
     )
     delay_ms: float | None = setting(
         None,
         "Delay of one direction; an emulation needs the kernel's sch_netem.",
         low=0,
         unit=Unit.MILLISECONDS,
-        example=2,
     )
     loss_percent: float | None = setting(
-        None, "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
+        None, "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT
     )
     jitter_ms: float | None = setting(
         None,
         "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
         low=0,
         unit=Unit.MILLISECONDS,
-        example=1,
     )
     reorder_percent: float | None = setting(
         None,
@@ -83,10 +81,9 @@ class LinkOptions:
         low=0,
         high=100,
         unit=Unit.PERCENT,
-        example=0.1,
     )
     duplicate_percent: float | None = setting(
-        None, "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
+        None, "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT
     )
 
 
@@ -204,13 +201,11 @@ class WorkloadOptions:
         "Folder of the files `*.dist` of the authors' workload generator, from which names, types, "
         "operators and values are drawn; default: the testbed's own vocabulary.",
         path=True,
-        example="distributions",
     )
     schema: str | None = setting(
         None,
         "File of attributes, in the place of the testbed's own vocabulary (docs/how-to/workloads.md).",
         path=True,
-        example="flights.toml",
     )
     selectivity_percent: float | None = setting(
         None,
@@ -219,20 +214,17 @@ class WorkloadOptions:
         above_low=True,
         high=100,
         unit=Unit.PERCENT,
-        example=5,
     )
     trace: str | None = setting(
         None,
         "File of requests (.csv, or .jsonl as a run's workload), in the place of drawn senders and "
         "receivers.",
         path=True,
-        example="requests.csv",
     )
     generator: str | None = setting(
         None,
         "Function of an installed package (entry points of the group cbcb.workloads) that returns the "
         "requests, in the place of drawn senders and receivers.",
-        example="rush-hour",
     )
 
 
@@ -308,7 +300,6 @@ class SecurityOptions:
         "File of the network keys (`cbcb keys`), from which those of the run are derived; default: a key "
         "made from the seed.",
         path=True,
-        example="network.keys",
     )
 
     signing_keys: str | None = setting(
@@ -316,7 +307,6 @@ class SecurityOptions:
         "Folder of the signing keys of mode `signed` (`cbcb keys issuers`), from which those of the run "
         "are derived; default: keys made from the seed.",
         path=True,
-        example="signing-keys",
     )
 
     @property
@@ -354,7 +344,6 @@ class PrivacyOptions:
         "Key file of the members (`cbcb keys`), with the parameters of its encoding in place of those "
         "below; default: keys made from the seed.",
         path=True,
-        example="members.keys",
     )
     bits: int = setting(
         DEFAULT_PARAMETERS.bits, "Length of a set of bits, a multiple of 8.", low=8, high=BITS_MAX

@@ -163,7 +163,6 @@ def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) ->
     assert [option.key for option in declared] == names
     for option in declared:
         assert option.doc.endswith("."), option.key
-        assert option.default is not None or option.example is not None, option.key
 
 
 #: The section, as an error names it -> a text of `_FULL`, the text in its place, and the problem.

@@ -89,7 +89,6 @@ class AttentionOptions:
         above_low=True,
         high=1_000_000,
         unit=Unit.MBIT_PER_SECOND,
-        example=1,
     )
     scheduler: Scheduler = setting(
         "fifo",
@@ -115,7 +114,6 @@ class AttentionOptions:
         above_low=True,
         high=SECONDS_MAX,
         unit=Unit.EXPERIMENT_SECONDS,
-        example=5,
     )
     history: Literal["none", "exact"] = setting(
         "none",
