@@ -286,22 +286,17 @@ FEATURES = {
 
 def _kernel() -> list[Check]:
     features = kernel_features()
-    # With netem, nothing is made of nftables.
-    return [
-        Check(name, getattr(features, feature), _yes(getattr(features, feature)), mend, required=False)
-        for name, (feature, mend) in FEATURES.items()
-        if not (features.netem and "without netem" in name)
-    ]
+    refused = "not offered by this kernel: experiments that need it are refused"
+    checks = []
+    for name, (feature, mend) in FEATURES.items():
+        # With netem, nothing is made of nftables.
+        if not (features.netem and "without netem" in name):
+            found = getattr(features, feature)
+            detail = "offered by this kernel" if found else refused
+            checks.append(Check(name, found, detail, mend, required=False))
+    return checks
 
 
 def _kernel_not_known() -> list[Check]:
     detail, mend = "not known: network namespaces cannot be made", "see `network namespaces`"
     return [Check(name, False, detail, mend, required=False) for name in FEATURES]
-
-
-def _yes(offered: bool) -> str:
-    return (
-        "offered by this kernel"
-        if offered
-        else "not offered by this kernel: experiments that need it are refused"
-    )

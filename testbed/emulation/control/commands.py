@@ -83,7 +83,11 @@ class Commands:
         def serve(lines: LineSocket) -> None:
             received, is_open = lines.receive()
             for line in received:
-                is_open = lines.send(_line(self.answer(line))) and not lines.pending and is_open
+                is_open = (
+                    lines.send(json.dumps(self.answer(line)).encode() + b"\n")
+                    and not lines.pending
+                    and is_open
+                )
             if not is_open:
                 driver.ignore(lines)
                 connections.discard(lines)
@@ -194,7 +198,3 @@ def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:
         return parse_object(line)
     except ValueError as error:
         raise InputError(str(error)) from error
-
-
-def _line(answer: dict[str, Any]) -> bytes:
-    return json.dumps(answer).encode() + b"\n"

@@ -53,7 +53,7 @@ def clean_dead_runs() -> Cleaned:
         else:
             killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
         if len(steps.failures) == failed:
-            steps.run(f"run {folder.name}", _remove_folder, folder)
+            steps.run(f"run {folder.name}", remove_folder, folder)
         if len(steps.failures) == failed:
             tags.append(folder.name)
     return Cleaned(tuple(tags), killed, tuple(steps.failures))
@@ -91,50 +91,26 @@ def end_processes(processes: list[ProcessId]) -> int:
     return len(alive)
 
 
-def remove_state(state: RunState) -> None:
-    """Removes the folder of a run that holds nothing more.
-
-    Raises RunError: something in it cannot be removed.
-    """
-    try:
-        _remove_folder(state.folder)
-    except OSError as error:
-        raise RunError(f"{state.folder}: not removed: {error}") from error
-
-
-def _remove_folder(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Removes a folder that may be gone; the state file is removed last, so that a failure keeps it.
 
-    Raises OSError: the first error; every entry that could be removed is gone.
+    Raises OSError: an entry cannot be removed.
     """
-    errors: list[OSError] = []
+    errors: list[Any] = []
 
-    def failed(error: Any) -> None:
-        if not isinstance(error, FileNotFoundError):
-            errors.append(error)
+    def failed(_function: Any, _path: Any, found: Any) -> None:
+        if not isinstance(found[1], FileNotFoundError):
+            errors.append(found[1])
 
-    try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return
-    try:
-        with os.scandir(opened) as entries:
-            folders = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-        folders.pop(STATE_FILE, None)
-        for name, is_folder in folders.items():
-            if is_folder:
-                shutil.rmtree(name, onerror=lambda *call: failed(call[2][1]), dir_fd=opened)
-                continue
-            try:
-                os.unlink(name, dir_fd=opened)
-            except OSError as error:
-                failed(error)
-    finally:
-        os.close(opened)
-    if errors:
-        raise errors[0]
-    (folder / STATE_FILE).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, onerror=failed)
+            elif path.name != STATE_FILE:
+                path.unlink(missing_ok=True)
+        if errors:
+            raise errors[0]
+        (folder / STATE_FILE).unlink(missing_ok=True)
         folder.rmdir()
 
 
@@ -176,7 +152,7 @@ def remove_run(
             break
     if not left:
         steps = Steps()
-        steps.run("state", remove_state, state)
+        steps.run("state", remove_folder, state.folder)
         left = steps.failures
     if not left:
         return

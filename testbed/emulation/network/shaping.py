@@ -111,9 +111,4 @@ def changed_nft(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]
             "add table netdev cbcb\n"
             f"add chain netdev cbcb {device} {hook}\ndelete chain netdev cbcb {device}",
         )
-    yield from nft_ruleset(_alone(after), kernel)
-
-
-def _alone(link: Link) -> Topology:
-    """Returns a topology of one link, for functions that read only links."""
-    return Topology("link", (), (link,))
+    yield from nft_ruleset(Topology("link", (), (after,)), kernel)

@@ -110,7 +110,8 @@ def head(
     keys, stem = _keys(figure, cases, engine), page_name(name, size, engine)
     # A figure without a function that measures calculates all by itself.
     how = "emulated" if engine == "run" else "simulated" if figure.measure else "calculated"
-    rows = [(f"`{key}`", _values([own.get(key) for own in keys.values()])) for key in _all_keys(keys)]
+    names = dict.fromkeys(key for own in keys.values() for key in own)
+    rows = [(f"`{key}`", _values([own.get(key) for own in keys.values()])) for key in names]
     return [
         f"# {figure.title}",
         "",
@@ -159,10 +160,6 @@ def _keys(figure: Reproduction, cases: Iterable[Case], engine: str) -> dict[str,
         keys |= keys.pop("overrides", {})
         found[case.label] = {key: str(value) for key, value in keys.items()}
     return found
-
-
-def _all_keys(keys: Mapping[str, Mapping[str, str]]) -> list[str]:
-    return list(dict.fromkeys(key for own in keys.values() for key in own))
 
 
 def _values(values: Sequence[str | None]) -> str:

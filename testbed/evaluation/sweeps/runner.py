@@ -5,11 +5,10 @@ Simulations are tasks of Spark, emulations run one after the other.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,20 +60,18 @@ def run_and_keep(
     remaining = Remaining(len(jobs))
     done = failed = 0
 
-    def text() -> str:
-        return remaining.text(done, failed)
-
     def ended(row: Row) -> None:
         nonlocal done, failed
         place.keep(row)
         rows[row["identity"]] = row
         done, failed = done + 1, failed + (row["error"] is not None)
-        progress.update(text())
+        progress.update(remaining.text(done, failed))
 
     if not jobs:
         return rows
     try:
-        with progress.stage(stage, f"{len(jobs)} runs"), ticking(progress, text):
+        with progress.stage(stage, f"{len(jobs)} runs"):
+            progress.update(remaining.text(done, failed))
             run_jobs(jobs, place.path, ended, master=master, progress=progress, datapath=datapath, keep=keep)
     finally:
         _require_same_code(jobs[0], rows.values(), place)
@@ -213,24 +210,6 @@ class Remaining:
             left_s = (self._clock() - self._started) / done * (self._total - done)
             parts.append(f"{left_s:.0f} s left" if left_s < 120 else f"{left_s / 60:.0f} min left")
         return ", ".join(parts)
-
-
-@contextmanager
-def ticking(progress: Progress, text: Callable[[], str]) -> Iterator[None]:
-    """Shows a text that changes with the time, once a second, until the block ends."""
-    ends = threading.Event()
-
-    def show() -> None:
-        while not ends.wait(1.0):
-            progress.update(text())
-
-    thread = threading.Thread(target=show, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        thread.join()
 
 
 @dataclass(frozen=True)

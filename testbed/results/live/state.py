@@ -62,11 +62,6 @@ class LinkCount:
     bytes: int
 
 
-def _mark(nodes: int) -> float:
-    """Returns the radius of a node's mark on the page: numbers fit into it where there are few nodes."""
-    return 12.0 if nodes <= 60 else 6.0 if nodes <= 200 else 3.5
-
-
 class LiveState:
     """The state of a run.
 
@@ -85,7 +80,9 @@ class LiveState:
         self._manifest = manifest
         self._lock = Lock()
         self._links = [(link.index, link.u, link.v) for link in topology.links]
-        self._radius = _mark(len(topology.nodes))
+        #: Of a node's mark on the page: numbers fit into it where there are few nodes.
+        nodes = len(topology.nodes)
+        self._radius = 12.0 if nodes <= 60 else 6.0 if nodes <= 200 else 3.5
         # With the ring of a sender.
         place = apart(positions(topology), 2 * self._radius + _RING, *_DRAWING)
         self._label = topology.label

@@ -48,11 +48,6 @@ def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
     return {int(link): int(frames) for link, frames in rows.groupby("link")["frames"].sum().items()}
 
 
-def _scale(nodes: int) -> float:
-    """Returns the size of marks and lines: the share of the figure that they cover stays the same."""
-    return min(1.0, math.sqrt(_LARGE_UP_TO / nodes))
-
-
 def _draw_nodes(
     axes: Any,
     place: Mapping[int, Point],
@@ -132,7 +127,8 @@ def topology(run: RunData) -> Drawing | None:
     loads = link_frames(run.tables["link_totals"])
     frames = [loads.get(link.index, 0) for link in links]
     most = max(frames, default=0)
-    scale = _scale(len(nodes))
+    # The share of the figure that marks and lines cover stays the same.
+    scale = min(1.0, math.sqrt(_LARGE_UP_TO / len(nodes)))
     senders, receivers = run.senders, run.receivers
     with styled():
         figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)

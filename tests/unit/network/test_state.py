@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from router.wire.header import HOST_PORT
-from testbed.emulation.network.cleanup import clean_dead_runs, remove_state
+from testbed.emulation.network.cleanup import clean_dead_runs, remove_folder
 from testbed.support import run_state
 from testbed.support.names import (
     TAG_ALPHABET,
@@ -228,7 +228,7 @@ def test_a_dead_run_whose_folder_cannot_be_removed_is_no_removed_run(root: Path)
     finally:
         subprocess.run(["umount", str(place)], check=True)
     assert found.tags == (other.tag,)
-    assert found.failures == (f"run {state.tag}: [Errno 16] Device or resource busy: 'busy'",)
+    assert found.failures == (f"run {state.tag}: [Errno 16] Device or resource busy: '{place}'",)
     # The rest is gone, and the state is not, whatever the order of the entries: the process is still known.
     assert sorted(path.name for path in state.folder.iterdir()) == ["busy", "state.json"]
     assert run_state.load(state.folder) == state
@@ -246,15 +246,15 @@ def test_a_file_that_vanishes_during_the_removal_leaves_no_other(
             (place / f"f{number}").touch()
     unlink = os.unlink
 
-    def late(name: str, *, dir_fd: int | None = None) -> None:
+    def late(name: str | Path, *, dir_fd: int | None = None) -> None:
         """Another process is faster than the removal."""
         unlink(name, dir_fd=dir_fd)
         unlink(name, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", late)
-    remove_state(state)
+    remove_folder(state.folder)
     assert list(root.iterdir()) == []
-    remove_state(state)
+    remove_folder(state.folder)
 
 
 def test_names_of_the_largest_networks_fit_a_device_name() -> None:
