@@ -18,6 +18,7 @@ from router.wire.header import (
     CONTROLLER_SOURCE,
     HOST_PORT,
     ROUTER_DESTINATION,
+    decode_header,
     node_address,
     port_addresses,
 )
@@ -301,7 +302,7 @@ def asked_run() -> SpacedRun:
 
 
 def good_run() -> RunBuilder:
-    """Returns a run whose verdict holds; test_account.py has its numbers.
+    """Returns a run whose verdict holds; test_engines.py has its numbers.
 
     Nodes 1 and 2 have the predicate price < 100 and advertise price < 200. Node 0 sends message 1 (selected
     by both predicates, two fragments a hop), 2 (neither selected nor advertised) and 3 (advertised, not
@@ -321,4 +322,35 @@ def good_run() -> RunBuilder:
     run.tick(100)
     run.send(2, 500, [])
     run.send(3, 150, [(0, [1])])
+    return run
+
+
+def faulty_run() -> RunBuilder:
+    """Returns a run with deliveries that are wrong in each way, and captures with gaps.
+
+    Message 1 is delivered twice at node 2, and to a second application at node 1; one of its fragments is
+    missing at node 2. Message 3 is delivered where nobody asked for it, and at its own node. Message 4
+    crosses a link twice; its deliveries are not decided, and that of node 1 is lost. Message 5 is first seen
+    behind node 1, message 6 goes round between nodes 1 and 2, and message 7 is missed. A frame is damaged.
+    """
+    run = good_run()
+    run.deliver(1, 2)
+    run.deliver(3, 1)
+    run.deliver(3, 0)
+    run.send(4, 150, [(0, [1]), (0, [1])], expected=True, decided=False)
+    run.deliver(4, 2)
+    run.deliver(4, 1)
+    run.events[-1]["event"] = "lose"
+    run.events.append({**next(each for each in run.events if each["event"] == "deliver"), "app": "other"})
+    run.send(5, 50, [(1, [2])])
+    run.send(6, 50, [(1, [2]), (2, [1])])
+    run.send(7, 50, [], expected=True)
+    of_message = [
+        place
+        for place, (_, data) in enumerate(run.pcaps["host-2"])
+        if decode_header(data[14:]).type is FrameType.MSG
+    ]
+    del run.pcaps["host-2"][of_message[0]]
+    time_ns, data = run.pcaps["link-0-1"][0]
+    run.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
     return run

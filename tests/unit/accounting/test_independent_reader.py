@@ -35,7 +35,6 @@ from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ROUTER_DESTINATION,
-    decode_header,
     node_address,
 )
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -43,7 +42,7 @@ from tests.support.capture_files import pcap
 from tests.support.independent import tables
 from tests.support.independent.frames import Capture, packets
 from tests.support.paths import ROOT
-from tests.support.run_folder import RunBuilder, asked_run, good_run
+from tests.support.run_folder import RunBuilder, asked_run, faulty_run, good_run
 from tests.support.simulated import judged_run
 from tests.support.whole_frames import encode
 from tests.vectors.wire_vectors import FRAGMENTED, WHOLE
@@ -138,38 +137,7 @@ def test_a_reader_of_the_documents_finds_the_same_tables(tmp_path: Path, kind: s
     assert numbers and numbers <= starts
 
 
-def _faulty() -> RunBuilder:
-    """Returns a run with deliveries that are wrong in each way, and captures with gaps.
-
-    Message 1 is delivered twice at node 2, and to a second application at node 1; one of its fragments is
-    missing at node 2. Message 3 is delivered where nobody asked for it, and at its own node. Message 4
-    crosses a link twice; its deliveries are not decided, and that of node 1 is lost. Message 5 is first seen
-    behind node 1, message 6 goes round between nodes 1 and 2, and message 7 is missed. A frame is damaged.
-    """
-    run = good_run()
-    run.deliver(1, 2)
-    run.deliver(3, 1)
-    run.deliver(3, 0)
-    run.send(4, 150, [(0, [1]), (0, [1])], expected=True, decided=False)
-    run.deliver(4, 2)
-    run.deliver(4, 1)
-    run.events[-1]["event"] = "lose"
-    run.events.append({**next(each for each in run.events if each["event"] == "deliver"), "app": "other"})
-    run.send(5, 50, [(1, [2])])
-    run.send(6, 50, [(1, [2]), (2, [1])])
-    run.send(7, 50, [], expected=True)
-    of_message = [
-        place
-        for place, (_, data) in enumerate(run.pcaps["host-2"])
-        if decode_header(data[14:]).type is FrameType.MSG
-    ]
-    del run.pcaps["host-2"][of_message[0]]
-    time_ns, data = run.pcaps["link-0-1"][0]
-    run.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
-    return run
-
-
-@pytest.mark.parametrize("made", [good_run, asked_run, _faulty])
+@pytest.mark.parametrize("made", [good_run, asked_run, faulty_run])
 def test_the_reader_finds_the_tables_of_runs_made_by_hand(
     tmp_path: Path, made: Callable[[], RunBuilder]
 ) -> None:

@@ -69,11 +69,6 @@ def test_an_ra_that_repeats_a_predicate_has_no_change_as_its_cause(epoch: int, c
     assert causes == {_START + 1: ("predicate", 1), _START + 2: (cause, 0), _START + 3: ("predicate", 1)}
 
 
-def test_of_two_ras_at_the_same_time_the_first_answers() -> None:
-    waves = [(_START + 1, 1, 10, "a < 9"), (_START + 2, 1, 10, "a < 9")]
-    assert _tables(waves, [(9, "one", 1)])[0] == {9: _START + 1}
-
-
 def test_a_router_that_was_started_a_second_time_repeats_nothing() -> None:
     waves = [(_START + 1, 1, 10, "a < 9"), (_START + (1 << 32) + 1, 2, 500, "a < 9")]
     seqs, _ = _tables(waves, [(9, "one", 1), (490, "one", 1)])

@@ -33,27 +33,29 @@ _ORDERS = {"little-endian": "<", "big-endian": ">"}
 _LENGTHS = [(60, 60), (60, 1500), (60, 61)]
 
 
-def _header(
-    order: str, magic: int = 0xA1B2C3D4, version: tuple[int, int] = (2, 4), snaplen: int = 65_535
+def _pcap(
+    order: str,
+    records: list[tuple[int, int, int, bytes]],
+    magic: int = 0xA1B2C3D4,
+    version: tuple[int, int] = (2, 4),
 ) -> bytes:
-    return struct.pack(order + "IHHiIII", magic, *version, 0, 0, snaplen, 1)
+    """A pcap file of microseconds: of each record the time in ns, both lengths as written, and the rest."""
+    content = struct.pack(order + "IHHiIII", magic, *version, 0, 0, 100, 1)
+    for time_ns, first, second, rest in records:
+        seconds, ns = divmod(time_ns, 10**9)
+        content += struct.pack(order + "IIII", seconds, ns // 1000, first, second) + rest
+    return content
 
 
 def _kuznetzov(order: str) -> bytes:
-    content = _header(order, 0xA1B2CD34)
-    for time_ns, data in PACKETS:
-        seconds, ns = divmod(time_ns, 10**9)
-        content += struct.pack(order + "IIII", seconds, ns // 1000, len(data), len(data) + 4)
-        content += struct.pack(order + "IHBB", 2, 0x0800, 1, 0) + data
-    return content
+    more = struct.pack(order + "IHBB", 2, 0x0800, 1, 0)
+    records = [(time_ns, len(data), len(data) + 4, more + data) for time_ns, data in PACKETS]
+    return _pcap(order, records, 0xA1B2CD34)
 
 
 def _of_version(order: str, version: tuple[int, int], swapped: bool) -> bytes:
-    content = _header(order, version=version, snaplen=100)
-    for captured, original in _LENGTHS:
-        written = (original, captured) if swapped else (captured, original)
-        content += struct.pack(order + "IIII", 1, 2, *written) + bytes(captured)
-    return content
+    lengths = [(second, first) if swapped else (first, second) for first, second in _LENGTHS]
+    return _pcap(order, [(1_000_002_000, *written, bytes(60)) for written in lengths], version=version)
 
 
 def _zstd(*parts: bytes) -> bytes:
@@ -186,7 +188,7 @@ _DAMAGE: dict[str, tuple[bytes, bytes, str]] = {
         "the record at byte {} claims 300000 bytes",
     ),
     "absurd length, swapped": (
-        *(_header("<", version=(2, 1), snaplen=100), struct.pack("<IIII", 1, 2, 60, 300_000)),
+        *(_pcap("<", [], version=(2, 1)), struct.pack("<IIII", 1, 2, 60, 300_000)),
         "the record at byte {} claims 300000 bytes",
     ),
 }
@@ -232,7 +234,7 @@ def test_zstd_that_ends_early_is_read_up_to_there(tmp_path: Path) -> None:
         *((pcap(PACKETS, link_type=1 | 1 << bit), "reserved bits") for bit in (16, 25)),
         *(
             (
-                _header("<", version=version),
+                _pcap("<", [], version=version),
                 rf"a\.pcap: pcap of version {version[0]}\.{version[1]}; expected 2\.0 to 2\.4$",
             )
             for version in ((1, 9), (2, 5), (3, 0), (543, 1))
