@@ -149,11 +149,9 @@ def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
     their number. The result does not depend on the order of the filters. Two filters without a common
     attribute are merged into ``*``, so a `max_filters` that is too small leads to ``*``.
 
-    Raises:
-        ValueError: `max_filters` is less than 1.
+    Args:
+        max_filters: 1 or more.
     """
-    if max_filters < 1:
-        raise ValueError(f"max_filters is {max_filters}; expected 1 or more")
     simple = POOL.predicate(POOL.simplified(predicate))
     most = max(_CLOSEST, 2 * max_filters)
     if len(simple) <= most:

@@ -66,11 +66,9 @@ def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:
     common. More than `_COMPARED` filters are first reduced in groups, so that the time grows with their
     number. When there are more suites than filters, the result is the predicate that every message matches.
 
-    Raises:
-        ValueError: `filters` is not positive.
+    Args:
+        filters: 1 or more.
     """
-    if filters < 1:
-        raise ValueError(f"a predicate of {filters} filters; expected at least 1")
     of_suite: dict[Suite, list[BloomFilter]] = {}
     for filter_ in minimal(predicate.encoded):
         of_suite.setdefault(filter_.suite, []).append(filter_)
