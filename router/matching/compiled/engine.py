@@ -141,11 +141,7 @@ class CompiledMatcher(Matcher):
             self._free.append(number)
 
     def load(self, table: ConstraintColumns) -> None:
-        """Replaces the whole content by a table, without an object for each constraint.
-
-        Raises:
-            ValueError: the columns contradict themselves.
-        """
+        """Replaces the whole content by a table, without an object for each constraint."""
         interfaces, counts = np.unique(table.interface, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(interfaces) + 1, dtype=np.int32), counts))
         self._clear()
