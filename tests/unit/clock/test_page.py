@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import stat
 import subprocess
 import sys
@@ -68,10 +67,12 @@ def announce(page: ClockPage, in_s: float, rate: float) -> Piece:
     return piece
 
 
-def test_a_second_map_shows_the_same_pieces(page: ClockPage, tmp_path: Path) -> None:
+def test_a_second_map_shows_the_same_pieces_and_slots(page: ClockPage, tmp_path: Path) -> None:
     announced = announce(page, 3.0, 60.0)
     other = ClockPage.open(tmp_path / "clock")
     assert other.pieces() == page.pieces() and other.pieces()[1] == announced
+    Meter(other.slot(2)).late(1.5, SharedClock(other))
+    assert Meter(page.slot(2)).measured().lag_s == 1.5
     other.close()
 
 
@@ -196,18 +197,6 @@ def test_what_was_due_before_the_rate_fell_waited_at_the_rate_of_that_time(
     assert found.lag_s == pytest.approx(5.0)
     assert clock.waited(clock.now() + 1) == 0.0
     assert FixedClock(10.0).waited(FixedClock(10.0).now() - 5) == pytest.approx(0.5)
-
-
-def _measure(path: Path) -> None:
-    page = ClockPage.open(path)
-    Meter(page.slot(2)).late(1.5, SharedClock(page))
-
-
-def test_another_process_writes_its_slot(page: ClockPage, tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=_measure, args=(tmp_path / "clock",))
-    process.start()
-    process.join()
-    assert Meter(page.slot(2)).measured().lag_s == 1.5
 
 
 def test_the_end_of_a_run_has_by_how_much_the_wall_clock_was_set(

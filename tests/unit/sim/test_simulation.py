@@ -16,13 +16,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.printer import format_predicate
-from router.wire.frames import FrameType
-from router.wire.header import decode_header, node_of
 from testbed.experiments.config.load import load_experiment
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
@@ -252,47 +249,6 @@ def test_a_set_up_that_cannot_succeed_says_so(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("testbed.sim.simulation._SET_UP_NS", 2_000_000)
     with pytest.raises(RunError, match="broadcast table"):
         _simulate(tmp_path, RING)
-
-
-def _requests(run_dir: Path) -> dict[tuple[str, int], list[float]]:
-    """(Link, issuer) -> experiment times at which SRs of that issuer left it over that link."""
-    times: dict[tuple[str, int], list[float]] = {}
-    for path in sorted((run_dir / "pcap").glob("link-*.pcap")):
-        for record in PcapReader(path).records():
-            header = decode_header(record.data[14:])
-            if header.type is FrameType.SR and node_of(record.data[6:12]) == header.issuer:
-                times.setdefault((path.stem, header.issuer), []).append(record.time_ns / 1e9 * 10)
-    return times
-
-
-@pytest.mark.parametrize(
-    ("policy", "least_s"),
-    [
-        ('sr_policy = "never"', None),
-        ('sr_policy = "periodic"\nsr_period_s = 5', 4.9),
-        ('sr_policy = "count"\nsr_threshold = 1', 0.0),
-        ('sr_policy = "count"\nsr_threshold = 1\nsr_min_interval_s = 8', 7.9),
-    ],
-)
-def test_controlled_requests(tmp_path: Path, policy: str, least_s: float | None) -> None:
-    """Section 3.5.5: never; periodic; by the count of messages; and so with a maximum frequency."""
-    run_dir = _simulate(tmp_path, RING + f"[protocol]\n{policy}\nur_reuse = false\n" + WORKLOAD)
-    assert _wrong(run_dir)[1] == []
-    requests = _requests(run_dir)
-    apart = [b - a for times in requests.values() for a, b in pairwise(times)]
-    if least_s is None:
-        assert requests == {}
-    elif "periodic" in policy:
-        # Every router through every interface, again and again.
-        assert len({issuer for _, issuer in requests}) == 5
-        assert all(least_s < each < 5.1 for each in apart)
-    else:
-        assert len(apart) > 5
-        assert all(each > least_s for each in apart)
-        assert (min(apart) < 7.9) == (least_s == 0.0)
-        assert sum(router["srs_issued"] for router in _counters(run_dir).values()) == sum(
-            map(len, requests.values())
-        )
 
 
 @pytest.mark.parametrize(

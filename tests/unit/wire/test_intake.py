@@ -19,7 +19,7 @@ from router.wire.header import (
     decode_header,
     node_address,
 )
-from router.wire.intake import FRAGMENT_OVERHEAD, FrameIntake, Reassembler, frame_key
+from router.wire.intake import FrameIntake, Reassembler, frame_key
 from tests.support.whole_frames import encode
 from tests.support.wire_tshark import ethernet
 
@@ -85,18 +85,6 @@ def test_every_undecodable_frame_is_counted_by_type_and_reason() -> None:
 
 def long_message(seq: int = 1, text: str = "x", hop_limit: int = 9) -> Frame:
     return Frame(FrameType.MSG, 3, seq, 1, hop_limit, Message({"text": text * 500}))
-
-
-def test_repeated_fragments_are_harmless() -> None:
-    first, *rest = codec.fragment(long_message(), 132)
-    reassembler = Reassembler()
-    assert reassembler.add("n", first, 0.0) is None
-    used = reassembler.used_bytes
-    assert reassembler.add("n", first, 0.1) is None
-    assert reassembler.used_bytes == used == 100 + FRAGMENT_OVERHEAD
-    results = [reassembler.add("n", payload, 0.2) for payload in rest]
-    assert results[-1] is not None
-    assert codec.read_frame(*results[-1]) == long_message()
 
 
 def test_senders_and_frames_do_not_mix() -> None:
