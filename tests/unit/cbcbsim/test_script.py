@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed import api
 from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
@@ -177,20 +176,3 @@ link = [0, 1]
         for each in ("2 events link_down", "1 event link_up", "names of nodes", "delay_ms of links")
     ]
     assert "send_message 0 1000000 a = 2 ;" in done.stdout.splitlines()
-
-
-def test_a_written_workload_file_is_simulated_as_its_experiment(tmp_path: Path) -> None:
-    settings = {"workload.first_message_s": 5, "workload.messages_per_minute": 60}
-    experiment = api.experiment(topology="waxman,8", settings=settings, duration_s=60, time_scale=1)
-    out = io.StringIO()
-    write_script(experiment.topology, experiment.duration_s, generate(experiment).items, out)
-    again = api.experiment(_written(tmp_path, out.getvalue()))
-    deliveries, verdicts = [], []
-    for each in (experiment, again):
-        result = api.simulate(each, runs=tmp_path, accounting="duckdb")
-        rows = result.arrow("deliveries").select(["source", "seq", "node", "app"])
-        deliveries.append(sorted(map(tuple, (row.values() for row in rows.to_pylist()))))
-        verdicts.append(result.verdict)
-    assert verdicts == ["holds", "holds"]
-    assert len(deliveries[0]) > 10
-    assert deliveries[0] == deliveries[1]

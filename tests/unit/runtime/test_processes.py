@@ -237,57 +237,6 @@ def test_a_router_that_dies_is_reported(routers: Routers) -> None:
         assert client.node == 0
 
 
-_READS_NOTHING = """
-import sys
-from router.runtime.client import Client
-client = Client(sys.argv[1], "killed")
-client.set_predicate("x > 0")
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_an_application_that_is_killed_with_deliveries_on_their_way_costs_no_other_receiver(
-    wire: Wire, routers: Routers
-) -> None:
-    wire.set_up_routers()
-    argv = [sys.executable, "-c", _READS_NOTHING, routers.specs[1].socket_path]
-    with (
-        subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
-        Client(routers.specs[0].socket_path, "sender") as sender,
-        Client(routers.specs[1].socket_path, "receiver") as receiver,
-    ):
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        receiver.set_predicate("x > 0")
-        wait_for(lambda: None if _has_heard(sender) else str(sender.status()))
-        # More than the socket takes: the router holds the rest.
-        sent = [sender.send_message(f'x = {x}, text = "{"y" * 3000}"') for x in range(1, 201)]
-        got = [next(receiver.deliveries(TIMEOUT)) for _ in sent]
-        assert process.poll() is None
-        process.kill()
-        process.wait()
-        sent += [sender.send_message(f"x = {x}") for x in range(201, 211)]
-        got += [next(receiver.deliveries(TIMEOUT)) for _ in range(10)]
-        assert [(each.source, each.seq) for each in got] == sent
-        # Its predicate went with it.
-        receiver.set_predicate("x > 1000")
-        (row,) = (row for row in receiver.status()["table"] if row["interface"] == 0)
-        assert row["predicate"] == "x > 1000"
-    routers.stop()
-    events = [json.loads(line) for line in _records(routers.specs[1])]
-    of_killed = [each for each in events if each["app"] == "killed"]
-    begun, between, ended = of_killed[:2], of_killed[2:-1], of_killed[-1]
-    assert [each["event"] for each in (*begun, ended)] == ["connect", "set_predicate", "disconnect"]
-    # What its socket did not take is lost, and recorded so.
-    assert {each["event"] for each in between} == {"deliver", "lose"}
-    # The router may have notice of the kill after messages that were sent later.
-    assert len(between) >= 200
-    assert [(each["source"], each["seq"]) for each in between] == sent[: len(between)]
-    others = [each for each in events if each["event"] == "deliver" and each["app"] == "receiver"]
-    assert [(each["source"], each["seq"]) for each in others] == sent
-
-
 def test_routers_die_with_their_parent(routers: Routers) -> None:
     routers.process.kill()
     for pid in routers.pids.values():
