@@ -9,13 +9,14 @@ from pathlib import Path
 from rich.console import Console
 
 from captures.rundir import RunLayout
+from captures.rundir.clock import read_clock
 from router.predicates.printer import format_predicate
 from router.protocol.schemes import Row
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s
 from testbed.results.folders import find_run
-from testbed.results.recordings import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
+from testbed.results.recordings import Verdict, recorded_nodes, replay_run, router_states
 from testbed.support.errors import InputError
 from testbed.terminal import put
 from testbed.terminal.progress import Progress
@@ -104,7 +105,7 @@ def _routers(count: int) -> str:
 
 def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
     """Prints the routing tables at a moment."""
-    t_ns = wall_clock_ns(run_dir, at_s)
+    t_ns = read_clock(RunLayout(run_dir)).wall_ns(at_s)
     for node in nodes:
         (state,) = router_states(run_dir, node, [t_ns])
         put(f"r{node}, epoch {state.epoch}")

@@ -66,30 +66,25 @@ def kernel_features() -> KernelFeatures:
     )
 
 
+#: Property of a link -> the features of the kernel any of which provides it, and their names.
+_PROVIDERS = {
+    "delay_ms": (("netem",), "the kernel's sch_netem"),
+    "jitter_ms": (("netem",), "the kernel's sch_netem"),
+    "reorder_percent": (("netem",), "the kernel's sch_netem"),
+    "duplicate_percent": (("netem", "nft_dup"), "sch_netem or nftables egress with dup"),
+    "loss_percent": (("netem", "nft_egress"), "sch_netem or nftables egress"),
+    "bandwidth_mbps": (("tbf",), "the kernel's sch_tbf"),
+}
+
+
 def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
     """Returns a sentence for each link property that the kernel cannot provide."""
-    problems = []
-    for link in topology.links:
-        name = f"link {link.u}-{link.v}"
-        for key in ("delay_ms", "jitter_ms", "reorder_percent"):
-            value = getattr(link, key)
-            if value and not kernel.netem:
-                problems.append(f"{name} asks for {key} = {value:g}, which needs the kernel's sch_netem")
-        if link.duplicate_percent and not (kernel.netem or kernel.nft_dup):
-            problems.append(
-                f"{name} asks for duplicate_percent = {link.duplicate_percent:g}, which needs sch_netem"
-                " or nftables egress with dup"
-            )
-        if link.loss_percent and not (kernel.netem or kernel.nft_egress):
-            problems.append(
-                f"{name} asks for loss_percent = {link.loss_percent:g}, which needs sch_netem"
-                " or nftables egress"
-            )
-        if link.bandwidth_mbps and not kernel.tbf:
-            problems.append(
-                f"{name} asks for bandwidth_mbps = {link.bandwidth_mbps:g}, which needs the kernel's sch_tbf"
-            )
-    return problems
+    return [
+        f"link {link.u}-{link.v} asks for {key} = {value:g}, which needs {names}"
+        for link in topology.links
+        for key, (features, names) in _PROVIDERS.items()
+        if (value := getattr(link, key)) and not any(getattr(kernel, each) for each in features)
+    ]
 
 
 def lacking_capabilities(*names: str) -> list[str]:

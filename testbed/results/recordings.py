@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
-from captures.rundir.clock import read_clock
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_manifest
@@ -39,15 +38,6 @@ def recorded_nodes(run_dir: Path) -> list[int]:
     if not nodes:
         raise InputError(f"{run_dir}: no recordings; an emulation with record = true makes them")
     return nodes
-
-
-def wall_clock_ns(run_dir: Path, at_s: float) -> int:
-    """Converts experiment seconds to wall clock, ns.
-
-    Raises:
-        RunFolderError: the log of the experiment clock is missing or malformed.
-    """
-    return read_clock(RunLayout(run_dir)).wall_ns(at_s)
 
 
 def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:

@@ -16,7 +16,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -145,9 +144,7 @@ class LagWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over = True
         self._wake.set()
         self._thread.join()

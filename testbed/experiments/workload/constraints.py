@@ -125,12 +125,3 @@ class PredicateIndex:
 
 def _all_met(tests: Iterable[tuple[Key, Test]], attributes: Mapping[Key, Comparable]) -> bool:
     return all(test(attributes[key]) for key, test in tests)
-
-
-def selects(filters: Sequence[Sequence[Sequence[Any]]], message: Mapping[str, Any]) -> bool:
-    """Returns whether a predicate selects a message.
-
-    Raises:
-        ValueError: a constraint or an attribute is malformed.
-    """
-    return bool(PredicateIndex([filters]).matching(message))

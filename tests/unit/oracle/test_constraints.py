@@ -11,7 +11,7 @@ import pytest
 import testbed.results.oracle.decide
 from captures.rundir import epochs
 from testbed.experiments.workload import constraints
-from testbed.experiments.workload.constraints import compile_constraint, selects
+from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ from testbed.experiments.workload.constraints import compile_constraint, selects
     ],
 )
 def test_one_constraint(constraint: list[Any], value: Any, met: bool) -> None:
-    assert selects([[constraint]], {"a": value}) is met
+    assert (PredicateIndex([[[constraint]]]).matching({"a": value}) == {0}) is met
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_malformed_constraints_are_named(constraint: list[Any], problem: str) ->
 
 def test_a_value_outside_the_four_types_is_an_error() -> None:
     with pytest.raises(ValueError, match="attribute 'a'"):
-        selects([[]], {"a": None})
+        PredicateIndex([[[]]]).matching({"a": None})
 
 
 def _imported(module: Path) -> Iterator[str]:
