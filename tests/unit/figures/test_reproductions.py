@@ -73,13 +73,14 @@ def test_no_statement_holds_without_a_run(name: str) -> None:
 Measured = Mapping[str, Any] | Callable[[Case], Mapping[str, Any]]
 
 
-def _results(name: str, values: Measured) -> tuple[Reproduction, Results]:
+def _judged(name: str, values: Measured) -> dict[str, Statement]:
+    """Returns the statements of a figure of which each case has three runs with these values, by text."""
     figure = FIGURES[name]()
     measured = {}
     for case in figure.cases("small"):
         of = values(case) if callable(values) else values
         measured[case] = [{"curve": [(0, 0.1)], **of, "seed": seed} for seed in (1, 2, 3)]
-    return figure, Results(measured)
+    return {each.text: each for each in figure.judge(Results(measured))}
 
 
 def _falling(case: Case) -> Mapping[str, Any]:
@@ -99,10 +100,8 @@ def _falling(case: Case) -> Mapping[str, Any]:
     ],
 )
 def test_statements_follow_what_was_measured(name: str, good: Measured, bad: Measured) -> None:
-    figure, results = _results(name, good)
-    assert {each.holds for each in figure.judge(results)} <= {True, None}
-    figure, results = _results(name, bad)
-    assert False in {each.holds for each in figure.judge(results)}
+    assert {each.holds for each in _judged(name, good).values()} <= {True, None}
+    assert False in {each.holds for each in _judged(name, bad).values()}
 
 
 def test_a_false_negative_after_the_last_advertisement_is_in_no_figure() -> None:
@@ -152,14 +151,11 @@ def test_runs_of_equal_seeds_are_compared() -> None:
 
 def test_the_rate_of_requests_is_held_against_the_formula() -> None:
     """25 routers that ask every 600 s: 25 x 48 / 600 = 2 packets a second."""
-    figure = FIGURES["srur"]()
-    (case,) = (c for c in figure.cases("small") if c.label == "25 nodes, spt, every 10 min")
-    cases = {each: [{"rate": 2.08, "rate_before": 2.2, "frames": 0}] for each in figure.cases("small")}
-    statements = {each.text: each for each in figure.judge(Results(cases))}
-    found = statements[f"{case.label}: packets a second (to 5 %)"]
+    statements = _judged("srur", {"rate": 2.08, "rate_before": 2.2, "frames": 0})
+    found = statements["25 nodes, spt, every 10 min: packets a second (to 5 %)"]
     assert (found.predicted, found.holds) == ("2", True)
     assert statements["25 nodes, spt, every 8 min: packets a second (to 5 %)"].holds is False
-    stable = statements[f"{case.label}: stable (the second 2,400 s as the first, to 5 %)"]
+    stable = statements["25 nodes, spt, every 10 min: stable (the second 2,400 s as the first, to 5 %)"]
     assert (stable.measured, stable.holds) == ("2.08 [2.08, 2.08] and 2.2 [2.2, 2.2]", False)
 
 
@@ -173,13 +169,10 @@ def test_requests_at_exponential_times_are_shown_without_a_judgement() -> None:
 
 @pytest.mark.parametrize(("of_8", "holds"), [(2.5, True), (2.62, True), (2.65, False), (2.0, False)])
 def test_the_rates_of_8_and_10_minutes_have_the_ratio_of_the_periods(of_8: float, holds: bool) -> None:
-    figure = FIGURES["srur"]()
-    cases = {
-        case: [{"rate": of_8 if "8 min" in case.label else 2.0, "rate_before": 2.0, "frames": 0, "seed": 1}]
-        for case in figure.cases("small")
-    }
-    statements = {each.text: each for each in figure.judge(Results(cases))}
-    found = statements["25 nodes, spt: packets of 8 min over those of 10 min (to 5 %)"]
+    def measured(case: Case) -> Mapping[str, Any]:
+        return {"rate": of_8 if "8 min" in case.label else 2.0, "rate_before": 2.0, "frames": 0}
+
+    found = _judged("srur", measured)["25 nodes, spt: packets of 8 min over those of 10 min (to 5 %)"]
     assert (found.predicted, found.holds) == ("1.25", holds)
 
 
@@ -199,8 +192,7 @@ def test_shares_that_are_nearly_equal_are_at_most_15_points_apart(five: float, h
         share = five if case.facts["changes"] == "every 5 min" else 0.2
         return {"share": share, "share_after_first_window": 0, "issued_per_s": 1, "missed": 0}
 
-    figure, results = _results("ra", measured)
-    found = [each.holds for each in figure.judge(results) if "nearly equal" in each.text]
+    found = [each.holds for text, each in _judged("ra", measured).items() if "nearly equal" in text]
     assert found == [holds] * 3
 
 
