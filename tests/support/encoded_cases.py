@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from router.predicates import (
-    INTEGER_MAX,
-    INTEGER_MIN,
-    Constraint,
-    Filter,
-    Message,
-    Predicate,
-    Type,
-    Value,
-)
+from router.predicates import INTEGER_MAX, INTEGER_MIN, Message, Type, Value
 from router.predicates.encoded import BloomPredicate, Suite
 from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
 from router.predicates.encoded.encodings import ENCODINGS
-from tests.support.predicate_worlds import constraints_of
+from tests.support.predicate_worlds import constraints_of, filters_of, predicates_of
 
 KEY = bytes(range(32))
 SECRET = bytes(range(32, 64))
@@ -49,31 +40,8 @@ TYPES = st.sampled_from(Type)
 
 
 CONSTRAINTS = constraints_of(NAMES, VALUES)
-FILTERS = st.lists(CONSTRAINTS, max_size=4).map(lambda chosen: Filter(tuple(chosen)))
-PREDICATES = st.lists(FILTERS, max_size=4).map(lambda chosen: Predicate(tuple(chosen)))
+FILTERS, PREDICATES = filters_of(CONSTRAINTS), predicates_of(CONSTRAINTS)
 MESSAGES = st.dictionaries(NAMES, TYPES.flatmap(VALUES.__getitem__), max_size=5).map(Message)
-
-
-@st.composite
-def matching_pairs(draw: st.DrawFn) -> tuple[Constraint, Message]:
-    """A constraint and a message with the attribute in its type: many pairs match."""
-    constraint = draw(CONSTRAINTS)
-    values = VALUES[constraint.type]
-    if constraint.value is not None:
-        values = st.one_of(values, st.just(constraint.value), _near(constraint.value))
-    return constraint, Message({**draw(MESSAGES), constraint.name: draw(values)})
-
-
-def _near(value: Value) -> st.SearchStrategy[Value]:
-    if isinstance(value, str):
-        return st.builds(
-            lambda before, after: before + value + after, st.text("aß", max_size=3), st.text(max_size=3)
-        )
-    if isinstance(value, bool):
-        return st.just(not value)
-    if isinstance(value, int):
-        return st.sampled_from([max(value - 1, INTEGER_MIN), min(value + 1, INTEGER_MAX)])
-    return st.just(-value)
 
 
 def encoder(

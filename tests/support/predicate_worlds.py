@@ -10,8 +10,18 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
-from tests.support.algebra import covers
+from router.predicates import (
+    INTEGER_MAX,
+    INTEGER_MIN,
+    STRING_ONLY,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    Value,
+)
 
 BOUNDS: dict[Type, list[Value]] = {
     Type.STRING: ["", "a", "b", "ab", "ba", "aa", "aba", "a\0"],
@@ -56,12 +66,24 @@ def constraints(names: str, kinds: list[Type]) -> st.SearchStrategy[Constraint]:
     return constraints_of(st.sampled_from(names), {kind: st.sampled_from(BOUNDS[kind]) for kind in kinds})
 
 
+def filters_of(each: st.SearchStrategy[Constraint], most: int = 4) -> st.SearchStrategy[Filter]:
+    return st.lists(each, max_size=most).map(lambda found: Filter(tuple(found)))
+
+
+def predicates_of(
+    each: st.SearchStrategy[Constraint], constraints: int = 4, filters: int = 4
+) -> st.SearchStrategy[Predicate]:
+    return st.lists(filters_of(each, constraints), max_size=filters).map(
+        lambda found: Predicate(tuple(found))
+    )
+
+
 def conjunctions(names: str, kinds: list[Type], most: int = 4) -> st.SearchStrategy[Filter]:
-    return st.lists(constraints(names, kinds), max_size=most).map(lambda found: Filter(tuple(found)))
+    return filters_of(constraints(names, kinds), most)
 
 
 def predicates(names: str, kinds: list[Type]) -> st.SearchStrategy[Predicate]:
-    return st.lists(conjunctions(names, kinds, 3), max_size=5).map(lambda found: Predicate(tuple(found)))
+    return predicates_of(constraints(names, kinds), 3, 5)
 
 
 def messages(names: str, kinds: list[Type]) -> list[Message]:
@@ -89,6 +111,21 @@ def critical_values(kind: Type, group: list[Constraint]) -> list[Value]:
     return [*CRITICAL[kind], *(head + rest + tail for head in _STRINGS for rest in ("", middle, _SEPARATOR))]
 
 
-def covers_filter(a: Filter, b: Filter) -> bool:
-    """Whether filter `a` alone covers filter `b`."""
-    return covers(Predicate((a,)), Predicate((b,)))
+_LONG = "ab" * 20_000
+#: Values at the ends of types, and strings around the lengths of words.
+HOSTILE_VALUES: dict[Type, list[Value]] = {
+    Type.STRING: [
+        *["", "a", "b", "ab", "ba", "aa", "aba", "abab", "a\0", "\0", "\0a"],
+        *["é", "aé", "\U0001f600", "\u07ff"],
+        *["abcdefgh", "abcdefg", "abcdefghi", "abcdefgh\0", "abcdefghij", "zabcdefgh", _LONG, _LONG + "c"],
+    ],
+    Type.INTEGER: [INTEGER_MIN, INTEGER_MIN + 1, -1, 0, 1, 2, INTEGER_MAX - 1, INTEGER_MAX],
+    Type.DOUBLE: [-1.7e308, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.5, 1.7e308],
+    Type.BOOLEAN: [False, True],
+}
+_HOSTILE_NAMES = ["x", "y", "z", "é" * 100]
+_HOSTILE = {kind: st.sampled_from(values) for kind, values in HOSTILE_VALUES.items()}
+HOSTILE_PREDICATES = predicates_of(constraints_of(st.sampled_from(_HOSTILE_NAMES), _HOSTILE), filters=6)
+HOSTILE_MESSAGES = st.dictionaries(
+    st.sampled_from([*_HOSTILE_NAMES, "w"]), st.one_of(*_HOSTILE.values())
+).map(Message)

@@ -13,15 +13,12 @@ from captures.frames import CaptureIdentity
 from captures.frames.columns import BODY_COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.pcap.blocks import Block
-from router.predicates import Filter, Message, Predicate, Type
+from router.predicates import Message, Predicate, Type
 from router.predicates.lexer import KEYWORDS
-from router.predicates.printer import format_predicate
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
 from router.wire.header import HEADER_LENGTH, node_address
-from router.wire.message import encode_message
-from router.wire.predicate import encode_predicate
 from tests.support.compiled_loops import loops
-from tests.support.predicate_worlds import constraints_of
+from tests.support.predicate_worlds import constraints_of, predicates_of
 from tests.support.whole_frames import encode
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
@@ -41,10 +38,7 @@ _VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.BOOLEAN: st.booleans(),
 }
 _MESSAGES = st.dictionaries(_NAMES, st.one_of(*_VALUES.values()), max_size=40).map(Message)
-
-
-_FILTERS = st.lists(constraints_of(_NAMES, _VALUES), max_size=4).map(lambda each: Filter(tuple(each)))
-_PREDICATES = st.lists(_FILTERS, max_size=4).map(lambda each: Predicate(tuple(each)))
+_PREDICATES = predicates_of(constraints_of(_NAMES, _VALUES))
 _NUMBERS = st.integers(0, 2**32 - 1)
 _BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: _MESSAGES,
@@ -114,21 +108,3 @@ def test_vectors_have_the_columns_of_the_codec() -> None:
     _assert_equal(payloads)
     for column in (*BODY_COLUMNS, "undecodable"):
         _assert_equal(payloads, (column,))
-
-
-def test_compiled_code_decides_on_common_messages_itself() -> None:
-    from captures.frames.messages import decode_messages
-
-    body = encode_message(Message({"price": 0.25, "stöck": "é", "n": 3, "open": True}))
-    accepted, _ = decode_messages(body, np.array([0, 0]), np.array([len(body), -1]))
-    assert accepted.tolist() == [True, False]
-
-
-@given(_PREDICATES)
-def test_compiled_code_decides_on_predicates_itself(predicate: Predicate) -> None:
-    from captures.frames.predicates import decode_predicates
-
-    bodies = pa.array([encode_predicate(predicate), b"\2\0\0\0\1\0"], pa.binary())
-    accepted, texts = decode_predicates(bodies, texts=True)
-    assert accepted.tolist() == [True, False]
-    assert texts is not None and texts[0].as_py() == format_predicate(predicate)

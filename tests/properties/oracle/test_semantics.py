@@ -7,17 +7,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import (
-    Filter,
-    Message,
-    Predicate,
-    Type,
-    Value,
-    matches,
-)
+from router.predicates import Message, Predicate, Type, Value, matches
 from router.predicates.printer import predicate_to_json
 from testbed.experiments.workload.constraints import PredicateIndex
-from tests.support.predicate_worlds import constraints_of
+from tests.support.predicate_worlds import constraints_of, predicates_of
 
 # Few names and values, so that constraints and attributes meet; among the strings some whose order differs
 # between UTF-8 bytes and UTF-16 units.
@@ -29,10 +22,7 @@ VALUES: dict[Type, st.SearchStrategy[Value]] = {
     Type.DOUBLE: st.sampled_from([-1.0, -0.0, 0.0, 0.5, 1.0, float(2**53), 1e300]),
     Type.BOOLEAN: st.booleans(),
 }
-PREDICATES = st.builds(
-    lambda filters: Predicate(tuple(Filter(tuple(filter_)) for filter_ in filters)),
-    st.lists(st.lists(constraints_of(NAMES, VALUES), max_size=3), max_size=3),
-)
+PREDICATES = predicates_of(constraints_of(NAMES, VALUES), 3, 3)
 MESSAGES = st.dictionaries(NAMES, st.one_of(*VALUES.values()), max_size=3).map(Message)
 
 

@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import Filter, Predicate, matches
-from router.predicates.covering.pool import FilterPool
+from router.predicates import Predicate, matches
 from router.predicates.covering.widening import total_weight, weight_of, widen
 from router.protocol.bounds import Allowances
 from tests.support.predicate_worlds import MIXED, MIXED_WORLD, predicates
@@ -51,19 +50,3 @@ def test_allowances_that_are_forgotten_were_full(uses: list[tuple[int, int, floa
         for each in (allowances, alone):
             each.charge(sender, weight, now)
     assert len(allowances) <= len(kept)
-
-
-@given(st.lists(predicates("xy", MIXED), max_size=5), st.integers(0, 8))
-@settings(max_examples=150, deadline=None)
-def test_a_table_of_filters_that_are_not_compared_matches_the_same(
-    added: list[Predicate], pairs: int
-) -> None:
-    pool = FilterPool(pairs)
-    members = 0
-    kept: list[Filter] = []
-    for predicate in added:
-        members = pool.add(members, pool.numbers(predicate))
-        kept += predicate.filters
-    whole, table = Predicate(tuple(kept)), pool.predicate(members)
-    for message in MIXED_WORLD:
-        assert matches(table, message) == matches(whole, message)

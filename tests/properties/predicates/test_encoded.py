@@ -43,26 +43,12 @@ from tests.support.encoded_cases import (
     PREDICATES,
     covers,
     encoder,
-    matching_pairs,
 )
 from tests.support.fuzz import cases
 
 
 def encoded(maker: Encoder, message: Message) -> BloomMessage:
     return BloomMessage(maker.suite, maker.message_bits(message))
-
-
-@settings(max_examples=cases(600), deadline=None)
-@given(matching_pairs())
-def test_a_constraint_adds_only_strings_of_every_message_that_matches_it(
-    pair: tuple[Constraint, Message],
-) -> None:
-    constraint, message = pair
-    if not matches_constraint(constraint, message):
-        return
-    for name in ENCODINGS:
-        encoding = ENCODINGS[name]()
-        assert encoding.filter_strings(Filter((constraint,))) <= encoding.message_strings(message)
 
 
 @pytest.mark.parametrize("type_", Type)
@@ -91,20 +77,6 @@ def test_every_operator_and_edge_value_adds_only_strings_of_every_message_that_m
                 assert all(bits.matches(encoded(maker, messages[number])) for number in selected[:2])
     assert matching.keys() == set(allowed)
     assert min(matching.values()) > 0
-
-
-@settings(max_examples=cases(300), deadline=None)
-@given(st.lists(matching_pairs(), min_size=1, max_size=3))
-def test_a_conjunction_adds_only_strings_of_every_message_that_matches_it(
-    pairs: list[tuple[Constraint, Message]],
-) -> None:
-    message = Message({name: value for _, attributes in pairs for name, value in attributes.items()})
-    filter_ = Filter(tuple(each for each, _ in pairs if matches_constraint(each, message)))
-    for name in ENCODINGS:
-        encoding = ENCODINGS[name]()
-        assert encoding.filter_strings(filter_) <= encoding.message_strings(message)
-    for maker in ENCODERS:
-        assert maker.filter(filter_).matches(encoded(maker, message))
 
 
 @settings(max_examples=cases(150), deadline=None)
@@ -156,17 +128,6 @@ def test_widening_covers_and_is_small(predicate: BloomPredicate, filters: int) -
     assert covers(wide, predicate)
     if len(minimal(predicate.encoded)) <= filters:
         assert covers(predicate, wide)
-
-
-def test_widening_many_filters_keeps_suites_apart() -> None:
-    filters = [
-        BloomFilter(_SUITES[number % 2], 1 << number % 16 | 1 << number // 16 % 16) for number in range(1200)
-    ]
-    predicate = BloomPredicate(filters)
-    wide = widened(predicate, 3)
-    assert len(wide) <= 3
-    assert covers(wide, predicate)
-    assert widened(predicate, 1) == ENCODED_EVERYTHING
 
 
 def test_widening_many_filters_to_many_compares_few_at_a_time() -> None:

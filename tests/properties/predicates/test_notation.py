@@ -5,18 +5,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import (
-    INTEGER_MAX,
-    INTEGER_MIN,
-    Filter,
-    Message,
-    Predicate,
-    Type,
-    Value,
-)
+from router.predicates import INTEGER_MAX, INTEGER_MIN, Message, Predicate, Type, Value
 from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
-from tests.support.predicate_worlds import constraints_of
+from tests.support.predicate_worlds import constraints_of, predicates_of
 
 TEXT = st.text(max_size=12) | st.sampled_from(
     ["and", "any", "none", "true", "a-1", "-1", ".x", "é", '"', "\\", "//"]
@@ -28,10 +20,7 @@ VALUES: dict[Type, st.SearchStrategy[Value]] = {
     Type.DOUBLE: st.floats(allow_nan=False, allow_infinity=False),
     Type.BOOLEAN: st.booleans(),
 }
-
-
-FILTERS = st.lists(constraints_of(NAMES, VALUES), max_size=4).map(lambda found: Filter(tuple(found)))
-PREDICATES = st.lists(FILTERS, max_size=4).map(lambda found: Predicate(tuple(found)))
+PREDICATES = predicates_of(constraints_of(NAMES, VALUES))
 MESSAGES = st.dictionaries(NAMES, st.one_of(*VALUES.values()), max_size=5).map(Message)
 
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from router.content import VerbatimPool
 from router.predicates import Constraint, Filter, Operator, Predicate, Type
 from router.predicates.covering import numbering
+from router.predicates.covering import pool as pools
 from router.predicates.covering.bitset import Bits, bits_of
+from router.predicates.covering.pool import FilterPool
 from router.predicates.encoded import BloomFilter, BloomPredicate, Suite
 from router.predicates.encoded.pool import BloomPool
 from tests.support.fuzz import cases
@@ -51,7 +53,9 @@ _PHASES = st.lists(
 )
 
 
-@pytest.mark.parametrize(("pool_type", "made"), [(VerbatimPool, _plain), (BloomPool, _encoded)])
+@pytest.mark.parametrize(
+    ("pool_type", "made"), [(VerbatimPool, _plain), (FilterPool, _plain), (BloomPool, _encoded)]
+)
 @settings(max_examples=cases(15), deadline=None)
 @given(phases=_PHASES, seed=st.integers(0, 1_000))
 def test_a_pool_stays_within_its_bound_whatever_comes_and_goes(
@@ -61,6 +65,7 @@ def test_a_pool_stays_within_its_bound_whatever_comes_and_goes(
     assert callable(made)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numbering, "SWEEP_AT", _LEAST)
+        patch.setattr(pools, "_SWEEP_AT", _LEAST)
         source, pool = random.Random(seed), pool_type()
         held: list[tuple[_Holder, list[int]]] = []
         before: list[int] = []

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.predicates import SYMBOLS, Constraint, Filter, Message, Predicate
+from router.predicates import SYMBOLS, Constraint, Message, Predicate
 from testbed.experiments.siena_ff import DriverParser, driver_name, driver_value
 from testbed.experiments.siena_ff.reader import Reader
 from testbed.support.errors import InputError
-from tests.support.predicate_worlds import MIXED, constraints
+from tests.support.predicate_worlds import MIXED, predicates
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -36,8 +36,7 @@ def written(draw: st.DrawFn, predicate: Predicate) -> str:
 
 @st.composite
 def statements(draw: st.DrawFn) -> tuple[int, Predicate, str]:
-    filters = st.lists(constraints("xyz", MIXED), max_size=3).map(lambda found: Filter(tuple(found)))
-    predicate = draw(st.lists(filters, min_size=1, max_size=4).map(lambda found: Predicate(tuple(found))))
+    predicate = draw(predicates("xyz", MIXED).filter(bool))
     interface = draw(st.integers(0, 2**31 - 1))
     return interface, predicate, f"{draw(BLANKS)}ifconfig {interface} {written(draw, predicate)};"
 

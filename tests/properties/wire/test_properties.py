@@ -8,19 +8,8 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
-from router.predicates import (
-    Filter,
-    Message,
-    Predicate,
-    Type,
-)
-from router.predicates.encoded import (
-    ANY_FILTER,
-    BloomFilter,
-    BloomMessage,
-    BloomPredicate,
-    Suite,
-)
+from router.predicates import Message, Type
+from router.predicates.encoded import ANY_FILTER, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.wire import codec, layers
 from router.wire.format import DecodeReason
 from router.wire.frames import (
@@ -44,7 +33,7 @@ from router.wire.header import HEADER_LENGTH, MAX_INTERFACE, DecodeError, port_a
 from router.wire.intake import Reassembler
 from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClass
 from tests.support.packets import crafted, to_frame
-from tests.support.predicate_worlds import constraints_of
+from tests.support.predicate_worlds import constraints_of, predicates_of
 from tests.support.tree_entries import tree_classes_of
 from tests.support.whole_frames import decode, encode
 
@@ -58,10 +47,7 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.BOOLEAN: st.booleans(),
 }
 MESSAGES = st.dictionaries(NAMES, st.one_of(*VALUES.values()), max_size=6).map(Message)
-
-
-FILTERS = st.lists(constraints_of(NAMES, VALUES), max_size=4).map(lambda each: Filter(tuple(each)))
-PREDICATES = st.lists(FILTERS, max_size=4).map(lambda each: Predicate(tuple(each)))
+PREDICATES = predicates_of(constraints_of(NAMES, VALUES))
 
 
 @st.composite

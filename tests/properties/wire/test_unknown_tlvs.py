@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from router.matching.engines import NaiveMatcher
-from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Message, Type
 from router.predicates.parser import parse_predicate
 from router.wire import codec, layers
 from router.wire.format import FrameType, Tlv
@@ -19,6 +19,7 @@ from router.wire.frames import EncodedMessage, Frame, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import message_of
 from tests.support.packets import payload_of, tlvs_in, to_frame
+from tests.support.predicate_worlds import predicates
 from tests.support.whole_frames import decode
 
 _UNKNOWN = sorted(set(range(1, 256)) - {int(tlv) for tlv in Tlv})
@@ -28,13 +29,7 @@ _VALUES: st.SearchStrategy[Any] = st.one_of(
     _ASCII, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans()
 )
 _MESSAGES = st.dictionaries(_NAMES, _VALUES, max_size=5).map(Message)
-_FILTERS = st.lists(
-    st.builds(Constraint, _NAMES, st.just(Type.STRING), st.just(Operator.SUBSTRING), _ASCII)
-    | st.builds(Constraint, _NAMES, st.just(Type.INTEGER), st.just(Operator.LT), st.integers(-9, 9))
-    | st.builds(Constraint, _NAMES, st.sampled_from(Type), st.just(Operator.ANY), st.none()),
-    max_size=3,
-).map(lambda constraints: Filter(tuple(constraints)))
-_PREDICATES = st.lists(_FILTERS, max_size=3).map(lambda filters: Predicate(tuple(filters)))
+_PREDICATES = predicates("xy", [Type.STRING, Type.INTEGER])
 _BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: _MESSAGES,
     FrameType.RA: _PREDICATES,
