@@ -1,24 +1,18 @@
-"""The compiled engine gives the answers of the naive one; tables survive the way into columns."""
+"""The compiled engine: bodies, long messages, memory; tables survive the way into columns."""
 
 from __future__ import annotations
 
-import random
 import tracemalloc
-from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.columns import ColumnsBuilder, ConstraintColumns, to_predicates
+from router.matching.columns import ColumnsBuilder, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.engines import NaiveMatcher
 from router.predicates import (
-    EVERYTHING,
-    INTEGER_MAX,
-    INTEGER_MIN,
-    STRING_ONLY,
     Constraint,
     Filter,
     Message,
@@ -30,135 +24,13 @@ from router.predicates import (
 from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message
-from tests.support.predicate_worlds import MIXED, constraints_of, predicates
-
-_LONG = "ab" * 20_000
-VALUES: dict[Type, list[Value]] = {
-    Type.STRING: [
-        *[
-            "",
-            "a",
-            "b",
-            "ab",
-            "ba",
-            "aa",
-            "aba",
-            "abab",
-            "a\0",
-            "\0",
-            "\0a",
-            "é",
-            "aé",
-            "\U0001f600",
-            "\u07ff",
-        ],
-        *["abcdefgh", "abcdefg", "abcdefghi", "abcdefgh\0", "abcdefghij", "zabcdefgh", _LONG, _LONG + "c"],
-    ],
-    Type.INTEGER: [INTEGER_MIN, INTEGER_MIN + 1, -1, 0, 1, 2, INTEGER_MAX - 1, INTEGER_MAX],
-    Type.DOUBLE: [-1.7e308, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.5, 1.7e308],
-    Type.BOOLEAN: [False, True],
-}
-_NAMES = ["x", "y", "z", "é" * 100]
-
-
-def to_columns(table: Mapping[int, Predicate]) -> ConstraintColumns:
-    """The predicates of a table, by interface, as columns."""
-    builder = ColumnsBuilder()
-    for interface in sorted(table):
-        for filter_ in table[interface]:
-            builder.add(interface, filter_)
-    return builder.build()
+from tests.support.matching_variants import to_columns
+from tests.support.predicate_worlds import HOSTILE_MESSAGES, MIXED, predicates
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
     warm()
-
-
-_DRAWN = {kind: st.sampled_from(values) for kind, values in VALUES.items()}
-_FILTERS = st.lists(constraints_of(st.sampled_from(_NAMES), _DRAWN), max_size=4).map(
-    lambda found: Filter(tuple(found))
-)
-_PREDICATES = st.lists(_FILTERS, max_size=6).map(lambda found: Predicate(tuple(found)))
-_MESSAGES = st.dictionaries(
-    st.sampled_from([*_NAMES, "w"]), st.sampled_from([v for kind in MIXED for v in VALUES[kind]])
-).map(Message)
-_INTERFACES = st.integers(-2, 8)
-
-
-@given(
-    st.dictionaries(_INTERFACES, _PREDICATES, max_size=6),
-    st.lists(_MESSAGES, min_size=1, max_size=8),
-    st.booleans(),
-    st.none() | st.sets(_INTERFACES),
-)
-@settings(max_examples=150, deadline=None)
-def test_a_table_of_hostile_values(
-    table: dict[int, Predicate], messages: list[Message], loaded: bool, among: set[int] | None
-) -> None:
-    compiled, naive = CompiledMatcher(), NaiveMatcher()
-    if loaded:
-        compiled.load(to_columns(table))
-    for interface, predicate in table.items():
-        naive.set_predicate(interface, predicate)
-        if not loaded:
-            compiled.set_predicate(interface, predicate)
-    for message in messages:
-        expected = naive.match(message, among)
-        assert compiled.match(message, among) == expected
-        assert compiled.match_encoded(encode_message(message), among) == expected
-
-
-def _random_filter(source: random.Random) -> Filter:
-    constraints = []
-    for _ in range(source.randint(1, 3) if source.random() < 0.97 else 0):
-        kind = source.choice(MIXED)
-        operator = source.choice([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY])
-        value = None if operator is Operator.ANY else source.choice(VALUES[kind])
-        constraints.append(Constraint(source.choice("xyz"), kind, operator, value))
-    return Filter(tuple(constraints))
-
-
-def _random_messages(source: random.Random) -> Iterator[Message]:
-    values = [value for kind in MIXED for value in VALUES[kind]]
-    for _ in range(3):
-        yield Message({name: source.choice(values) for name in source.sample("xyzw", source.randint(0, 4))})
-
-
-def test_histories() -> None:
-    """Interfaces that grow, lose filters, come and go."""
-    matched = 0
-    for round_ in range(12):
-        source = random.Random(round_)
-        compiled, naive = CompiledMatcher(), NaiveMatcher()
-        held: dict[int, list[Filter]] = {}
-        if round_ % 2:
-            table = {i: Predicate(tuple(_random_filter(source) for _ in range(5))) for i in range(30)}
-            compiled.load(to_columns(table))
-            for interface, predicate in table.items():
-                naive.set_predicate(interface, predicate)
-        for _ in range(150):
-            interface = source.randrange(30)
-            if source.random() < 0.1:
-                held.pop(interface, None)
-                compiled.remove(interface)
-                naive.remove(interface)
-            else:
-                kept = [filter_ for filter_ in held.get(interface, []) if source.random() < 0.9]
-                held[interface] = kept + [_random_filter(source) for _ in range(source.randint(0, 3))]
-                predicate = Predicate(tuple(held[interface]))
-                compiled.set_predicate(interface, predicate)
-                naive.set_predicate(interface, predicate)
-            if source.random() < 0.5:
-                for message in _random_messages(source):
-                    among = (
-                        None if source.random() < 0.4 else source.sample(range(33), source.choice([0, 1, 15]))
-                    )
-                    answer = compiled.match(message, among)
-                    assert answer == naive.match(message, among)
-                    matched += len(answer)
-        assert compiled.segments <= 8
-    assert matched > 3000
 
 
 def test_filters_are_told_apart_by_what_they_are_now() -> None:
@@ -183,22 +55,16 @@ def test_what_came_without_objects_cannot_change_by_one() -> None:
     assert compiled.match(Message({"x": 1})) == {1}
 
 
-def _bodies() -> st.SearchStrategy[bytes]:
+@st.composite
+def _bodies(draw: st.DrawFn) -> bytes:
     """Bodies of messages with some bytes overwritten, cut off or put in."""
-
-    @st.composite
-    def build(draw: st.DrawFn) -> bytes:
-        body = bytearray(encode_message(draw(_MESSAGES)))[:300]
-        for _ in range(draw(st.integers(0, 3))):
-            if body:
-                at = draw(st.integers(0, len(body) - 1))
-                body[at] = draw(st.integers(0, 255))
-        at = draw(st.integers(0, len(body)))
-        return bytes(
-            body[:at] if draw(st.booleans()) else body[:at] + draw(st.binary(max_size=3)) + body[at:]
-        )
-
-    return build()
+    body = bytearray(encode_message(draw(HOSTILE_MESSAGES)))[:300]
+    for _ in range(draw(st.integers(0, 3))):
+        if body:
+            at = draw(st.integers(0, len(body) - 1))
+            body[at] = draw(st.integers(0, 255))
+    at = draw(st.integers(0, len(body)))
+    return bytes(body[:at] if draw(st.booleans()) else body[:at] + draw(st.binary(max_size=3)) + body[at:])
 
 
 @given(_bodies() | st.binary(max_size=40))
@@ -252,12 +118,6 @@ def test_columns_hold_a_table_as_it_is(table: dict[int, Predicate]) -> None:
     assert columns.filters == sum(map(len, table.values()))
     assert columns.constraints == sum(len(filter_) for predicate in table.values() for filter_ in predicate)
     assert (np.diff(columns.interface) >= 0).all()
-
-
-def test_filters_without_constraints_have_columns_too() -> None:
-    columns = to_columns({2: EVERYTHING, 1: EVERYTHING})
-    assert columns.start.tolist() == [0, 0, 0]
-    assert to_predicates(columns) == {1: EVERYTHING, 2: EVERYTHING}
 
 
 def test_interfaces_come_in_ascending_order() -> None:

@@ -1,43 +1,105 @@
-"""Every engine, whatever its options, answers as the naive one does."""
+"""Every engine, whatever its options, answers as the naive one does; tables go to it whole or by changes."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.engines import NaiveMatcher, factory
-from router.predicates import Message, Predicate
+from router.matching.compiled.engine import CompiledMatcher
+from router.matching.engines import Matcher, NaiveMatcher, factory
+from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
+from router.wire.message import encode_message
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
-from tests.support.matching_variants import VARIANTS
-from tests.support.predicate_worlds import FEW_STRINGS, MIXED, predicates
-
-INTERFACES = st.integers(0, 5)
-#: An interface and its new predicate, or none to remove it.
-CHANGES = st.tuples(INTERFACES, st.none() | predicates("xyz", MIXED))
-VALUES = st.one_of(
-    st.sampled_from(FEW_STRINGS), st.integers(-1, 5), st.sampled_from([-0.0, 1.0, 2.5, 3.0]), st.booleans()
+from tests.support.matching_variants import VARIANTS, to_columns
+from tests.support.predicate_worlds import (
+    HOSTILE_MESSAGES,
+    HOSTILE_PREDICATES,
+    HOSTILE_VALUES,
+    MIXED,
 )
-MESSAGES = st.dictionaries(st.sampled_from("xyzw"), VALUES).map(Message)
+
+INTERFACES = st.integers(-2, 8)
 
 
+@pytest.mark.parametrize("name", VARIANTS)
 @given(
-    st.lists(st.tuples(CHANGES, st.lists(MESSAGES, max_size=4), st.none() | st.sets(INTERFACES)), max_size=8)
+    st.dictionaries(INTERFACES, HOSTILE_PREDICATES, max_size=6),
+    st.lists(HOSTILE_MESSAGES, min_size=1, max_size=8),
+    st.booleans(),
+    st.none() | st.sets(INTERFACES),
 )
-def test_every_engine_is_naive_through_every_change(
-    history: list[tuple[tuple[int, Predicate | None], list[Message], set[int] | None]],
+@settings(max_examples=100, deadline=None)
+def test_a_table_of_hostile_values(
+    name: str, table: dict[int, Predicate], messages: list[Message], loaded: bool, among: set[int] | None
 ) -> None:
-    naive, engines = NaiveMatcher(), {name: factory(name) for name in VARIANTS}
-    for (interface, predicate), messages, among in history:
-        for engine in (naive, *engines.values()):
-            if predicate is None:
-                engine.remove(interface)
+    engine, naive = factory(name), NaiveMatcher()
+    naive.load(to_columns(table))
+    if loaded:
+        engine.load(to_columns(table))
+    else:
+        for interface, predicate in table.items():
+            engine.set_predicate(interface, predicate)
+    for message in messages:
+        expected = naive.match(message, among)
+        assert engine.match(message, among) == expected
+        if isinstance(engine, CompiledMatcher):
+            assert engine.match_encoded(encode_message(message), among) == expected
+
+
+def _random_filter(source: random.Random) -> Filter:
+    constraints = []
+    for _ in range(source.randint(1, 3) if source.random() < 0.97 else 0):
+        kind = source.choice(MIXED)
+        operator = source.choice([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY])
+        value = None if operator is Operator.ANY else source.choice(HOSTILE_VALUES[kind])
+        constraints.append(Constraint(source.choice("xyz"), kind, operator, value))
+    return Filter(tuple(constraints))
+
+
+def _random_messages(source: random.Random) -> Iterator[Message]:
+    values = [value for kind in MIXED for value in HOSTILE_VALUES[kind]]
+    for _ in range(3):
+        yield Message({name: source.choice(values) for name in source.sample("xyzw", source.randint(0, 4))})
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_histories(name: str) -> None:
+    """Interfaces that grow, lose filters, come and go."""
+    matched = 0
+    for round_ in range(12):
+        source = random.Random(round_)
+        engine, naive = factory(name), NaiveMatcher()
+        both: tuple[Matcher, ...] = (engine, naive)
+        held: dict[int, list[Filter]] = {}
+        if round_ % 2:
+            table = {i: Predicate(tuple(_random_filter(source) for _ in range(5))) for i in range(30)}
+            for each in both:
+                each.load(to_columns(table))
+        for _ in range(150):
+            interface = source.randrange(30)
+            if source.random() < 0.1:
+                held.pop(interface, None)
+                for each in both:
+                    each.remove(interface)
             else:
-                engine.set_predicate(interface, predicate)
-        for message in messages:
-            expected = naive.match(message, among)
-            for name, engine in engines.items():
-                assert engine.match(message, among) == expected, name
+                kept = [filter_ for filter_ in held.get(interface, []) if source.random() < 0.9]
+                held[interface] = kept + [_random_filter(source) for _ in range(source.randint(0, 3))]
+                for each in both:
+                    each.set_predicate(interface, Predicate(tuple(held[interface])))
+            if source.random() < 0.5:
+                for message in _random_messages(source):
+                    among = (
+                        None if source.random() < 0.4 else source.sample(range(33), source.choice([0, 1, 15]))
+                    )
+                    answer = engine.match(message, among)
+                    assert answer == naive.match(message, among)
+                    matched += len(answer)
+        assert not isinstance(engine, CompiledMatcher) or engine.segments <= 8
+    assert matched > 3000
 
 
 #: Few and large predicates; many and small ones; few words, so that much matches; `any`, `!=` and the like.

@@ -2,11 +2,6 @@ import pytest
 
 from router.matching.counting import CountingMatcher, CountingOptions, parse_options
 from router.matching.engines import ENGINES, Matcher, factory
-from router.predicates import (
-    EVERYTHING,
-    NOTHING,
-    Message,
-)
 from router.predicates.parser import parse_message, parse_predicate
 
 #: The forwarding table of the SIGCOMM 2003 paper's example.
@@ -42,35 +37,6 @@ def fill(matcher: Matcher) -> Matcher:
 )
 def test_example_of_the_forwarding_paper(matcher: Matcher, message: str, expected: set[int]) -> None:
     assert fill(matcher).match(parse_message(message)) == expected
-
-
-def test_among_limits_the_answer(matcher: Matcher) -> None:
-    message = parse_message('price = 248, orig = "DEN", dest = "ATL"')
-    fill(matcher)
-    assert matcher.match(message, among=[2, 3, 9]) == {2}
-    assert matcher.match(message, among=()) == frozenset()
-
-
-def test_predicates_are_replaced_and_removed(matcher: Matcher) -> None:
-    message = parse_message('price = 248, orig = "DEN", dest = "ATL"')
-    fill(matcher)
-    matcher.set_predicate(2, parse_predicate("price > 1000"))
-    assert matcher.match(message) == {1}
-    matcher.set_predicate(3, EVERYTHING)
-    assert matcher.match(message) == {1, 3}
-    assert matcher.match(Message({})) == {3}
-    matcher.set_predicate(3, NOTHING)
-    matcher.remove(1)
-    matcher.remove(77)
-    assert matcher.match(message) == frozenset()
-    matcher.set_predicate(1, parse_predicate(TABLE[1]))
-    assert matcher.match(message) == {1}
-
-
-def test_a_constraint_given_twice_and_a_contradiction(matcher: Matcher) -> None:
-    matcher.set_predicate(1, parse_predicate("x > 3 and x > 3 or x > 3 and x > 3"))
-    matcher.set_predicate(2, parse_predicate("x any integer and x any double"))
-    assert matcher.match(Message({"x": 4})) == {1}
 
 
 def test_an_unknown_engine_is_refused() -> None:
