@@ -122,18 +122,6 @@ def test_each_frame_leaves_by_exactly_the_ports_that_its_address_names(
         assert found == by_definition(ports, in_port, destination, ethertype), in_port
 
 
-@given(PORT_SETS, st.data())
-def test_one_frame_a_page_reaches_each_port_once(ports: frozenset[int], data: st.DataObject) -> None:
-    chosen = data.draw(st.sets(st.sampled_from(sorted(ports)))) if ports else set()
-    table = FlowTable(pipeline(ports, OWN))
-    reached = [
-        port
-        for address in port_addresses(chosen)
-        for port in table.run(HOST_PORT, address, ETHERTYPE, OWN).ports
-    ]
-    assert sorted(reached) == sorted(chosen)
-
-
 @pytest.mark.attack("address of another node")
 @given(PORT_SETS, st.sampled_from([CONTROLLER_SOURCE, node_address(8)]) | st.binary(min_size=6, max_size=6))
 def test_a_host_cannot_pass_for_another(ports: frozenset[int], source: bytes) -> None:

@@ -233,12 +233,6 @@ def test_every_connected_graph_of_up_to_seven_nodes(costs: str) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(topologies())
-def test_random_graphs(topology: Topology) -> None:
-    check(topology, NONE, NONE)
-
-
-@settings(max_examples=150, deadline=None)
 @given(topologies(), st.data())
 def test_with_links_and_nodes_down(topology: Topology, data: st.DataObject) -> None:
     links = data.draw(
@@ -282,11 +276,6 @@ def test_trees_at_the_greatest_sum_of_costs(links: list[tuple[int, int, int]]) -
     count = 1 + max(max(u, v) for u, v, _ in links)
     topology = build("t", [Node(node) for node in range(count)], [LinkSpec(*link) for link in links])
     check(topology, NONE, NONE)
-
-
-def test_a_larger_graph_full_of_ties() -> None:
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
-    check(topology_of(graph, None), NONE, NONE)
 
 
 def line(count: int) -> Forest:

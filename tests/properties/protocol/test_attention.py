@@ -10,12 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from router.protocol.services.attention.cache import PublicationId
-from router.protocol.services.attention.dissemination import (
-    AttentionOptions,
-    StrategyName,
-)
-from router.protocol.services.attention.subscriptions import Box
+from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
 from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
 
@@ -131,23 +126,3 @@ def test_a_subscription_that_outlives_its_router_gets_nothing_twice(
                 network.step()
         again = got & {id_ for each in network.rounds[key] for id_ in each.got}
         assert not again, f"{again} twice to a subscription of {node}"
-
-
-def test_the_check_fails_without_the_rule_of_the_pending_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `remote = "all"` the flag PF keeps what others had away from refreshed subscriptions."""
-
-    def lacks(self: Box, id_: PublicationId, first: float) -> bool:  # noqa: ARG001
-        return id_ not in self.got
-
-    monkeypatch.setattr(Box, "lacks", lacks)
-    failed = 0
-    for seed in range(40):
-        rng = random.Random(seed)
-        options = AttentionOptions(remote="all", en_route=True, cache_publications=5)
-        network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)
-        network.reordering = True
-        try:
-            play(network, rng, 80)
-        except AssertionError as error:
-            failed += "twice to" in str(error)
-    assert failed

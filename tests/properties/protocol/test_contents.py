@@ -64,19 +64,13 @@ def expect_declared_filters(network: Network) -> None:
 
 
 @settings(max_examples=cases(80), deadline=None)
-@given(worlds(extra=6), st.lists(PREDICATES, min_size=8, max_size=8))
-def test_advertisements_alone_leave_exactly_the_declared_filters(
-    world: World, predicates: list[Predicate]
+@given(worlds(extra=6), st.lists(PREDICATES, min_size=8, max_size=8), STEPS)
+def test_advertisements_and_a_round_of_requests_leave_exactly_the_declared_filters(
+    world: World, predicates: list[Predicate], steps: Steps
 ) -> None:
-    network = world.network(RouterOptions(covering="none"))
+    network = world.network(replace(OPTIONS, covering="none"))
     expect_declared_filters(settled(network, list(enumerate(predicates[: world.nodes]))))
-
-
-@settings(max_examples=cases(80), deadline=None)
-@given(worlds(extra=6), STEPS)
-def test_a_round_of_requests_leaves_exactly_the_declared_filters(world: World, steps: Steps) -> None:
-    network = settled(world.network(replace(OPTIONS, covering="none")), steps)
-    ask_once(network)
+    ask_once(settled(network, steps))
     expect_declared_filters(network)
 
 

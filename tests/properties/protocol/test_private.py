@@ -126,31 +126,23 @@ def only(text: str) -> Filter:
     return filter_
 
 
-def network_of_two() -> PrivateNetwork:
+@pytest.mark.parametrize("comes_from", ["application", "neighbour"])
+def test_a_message_of_too_many_bits_goes_nowhere(comes_from: str) -> None:
     network = PrivateNetwork(World(1, 2, 0), "pif", EncodingParameters())
-    network.settle()
-    return network
-
-
-def test_a_message_of_too_many_bits_is_refused_at_its_first_router() -> None:
-    network = network_of_two()
-    sealed = network.members[0].message(Message({"a": 1}))
-    heavy = BloomMessage(sealed.suite, (1 << 512) - 1, sealed.sealed)
-    (refused,) = network.handle(0, SendMessage(1, heavy))
-    assert isinstance(refused, Refused)
-    assert "512 of 512 bits" in refused.reason
-    assert network.routers[0].counters.dropped == {"message_refused": 1}
-    assert not network.frames
-
-
-def test_a_message_of_too_many_bits_is_dropped_on_its_way() -> None:
-    network = network_of_two()
     network.declare(1, EVERYTHING)
+    network.settle()
+    network.frames.clear()
     sealed = network.members[0].message(Message({"a": 1}))
     heavy = BloomMessage(sealed.suite, (1 << 512) - 1, sealed.sealed)
-    network.handle(1, FrameReceived(0, Frame(FrameType.XMSG, 0, 1 << 32, network.epoch, 8, heavy)))
-    assert network.routers[1].counters.dropped == {"message_refused": 1}
-    assert not network.delivered
+    if comes_from == "application":
+        (refused,) = network.handle(0, SendMessage(1, heavy))
+        assert isinstance(refused, Refused)
+        assert "512 of 512 bits" in refused.reason
+    else:
+        frame = Frame(FrameType.XMSG, 0, 1 << 32, network.epoch, 8, heavy)
+        assert network.handle(1, FrameReceived(0, frame)) == []
+    assert network.dropped() == {"message_refused": 1}
+    assert not network.frames
 
 
 def test_routers_of_a_plain_network_drop_and_count_private_frames() -> None:

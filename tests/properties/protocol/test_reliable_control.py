@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import Message, Operator, matches
+from router.predicates import Message, Operator
 from tests.support.fuzz import cases
 from tests.support.network_cases import (
     CHANGES,
@@ -27,8 +27,7 @@ from tests.support.network_cases import (
 from tests.support.protocol_network import Network, integer, one, random_graph
 from tests.support.schemes import EXACT_SCHEMES
 
-_RATES = (0.05, 0.1, 0.2)
-_LOSSES = st.sampled_from(_RATES)
+_LOSSES = st.sampled_from((0.05, 0.1, 0.2))
 _RELIABLE = replace(OPTIONS, reliable_control=True)
 
 
@@ -60,37 +59,7 @@ def test_every_receiver_gets_messages_after_losses_and_changes_of_the_network(
     network.new_epoch()
     network.settle()
     network.loss = 0.0
-    missed = [_missed(network, node, message) for node in network.routers for message in messages]
-    assert missed == [set()] * len(missed)
-
-
-def _missed(network: Network, node: int, message: Message) -> set[int]:
-    """The nodes that want a message of a node and do not get it once."""
-    sent = network.send(node, message)
-    network.settle()
-    got = network.delivered[sent]
-    wanted = {other for other, predicate in network.predicates.items() if matches(predicate, message)}
-    return wanted ^ set(got) | {other for other, count in got.items() if count != 1}
-
-
-@pytest.mark.parametrize("loss", _RATES)
-def test_best_effort_misses_receivers_where_confirmed_frames_miss_none(loss: float) -> None:
-    """The same losses, with and without the option."""
-    errors = {}
-    for reliable in (False, True):
-        missing = 0
-        for seed in range(20):
-            options = replace(OPTIONS, reliable_control=reliable)
-            network = Network(random_graph(random.Random(seed), 8, 4), options, seed)
-            network.loss = loss
-            network.new_epoch()
-            for node in network.routers:
-                network.set_predicate(node, one(integer("a", Operator.EQ, node % 4)))
-            network.settle()
-            missing += len(table_errors(network, exact=False))
-        errors[reliable] = missing
-    assert errors[False] > 0
-    assert errors[True] == 0
+    expect_exact_delivery(network, messages)
 
 
 def test_without_losses_nothing_is_sent_again() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from router.predicates import NOTHING, Message, Operator
 from router.protocol.options import RequestPolicyName
+from testbed.controller.trees import LAYERS
 from tests.support.fuzz import cases
 from tests.support.network_cases import (
     OPTIONS,
@@ -23,7 +24,7 @@ from tests.support.network_cases import (
     table_errors,
     worlds,
 )
-from tests.support.protocol_network import Network, graph_of, integer, links_on_cycles, one
+from tests.support.protocol_network import integer, links_on_cycles, one
 
 #: The schemes with SRs that lose no receiver.
 SCHEMES = ("pif", "pif-classes")
@@ -32,13 +33,24 @@ WIDE, NARROW, ELSEWHERE = (
     one(integer("a", operator, value))
     for operator, value in ((Operator.GT, 0), (Operator.GT, 2), (Operator.EQ, 0))
 )
+#: SRs by a policy, and RAs that keep their distance.
+_BY_POLICY = replace(
+    OPTIONS, ra_min_interval_s=0.5, ra_jitter_s=0.2, sr_period_s=0.7, sr_threshold=1, sr_min_interval_s=0.3
+)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(250), deadline=None)
-@given(worlds(extra=6), STEPS, STEPS, st.booleans(), st.sampled_from(get_args(RequestPolicyName)))
+@given(
+    worlds(extra=6),
+    STEPS,
+    STEPS,
+    st.booleans(),
+    st.sampled_from(get_args(RequestPolicyName)),
+    st.sampled_from(list(LAYERS)),
+)
 def test_one_round_mends_losses_reordering_and_changes_of_the_network(
-    scheme: str, world: World, steps: Steps, later: Steps, reuse: bool, policy: RequestPolicyName
+    scheme: str, world: World, steps: Steps, later: Steps, reuse: bool, policy: RequestPolicyName, layer: str
 ) -> None:
     """Links fail and return, parts are cut off, frames are lost and overtake each other.
 
@@ -54,7 +66,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
         sr_period_s=2.0,
         sr_threshold=1,
     )
-    network = world.network(options)
+    network = world.network(options, layer=layer)
     network.loss, network.reordering = 0.2, True
     rng = network.rng
     links = list(network.graph.edges)
@@ -111,69 +123,28 @@ def test_requests_while_trees_change_lose_nobody(scheme: str, world: World, reus
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(500), deadline=None)
-@given(worlds(3, 7, 4), st.booleans())
-def test_a_receiver_that_narrows_and_widens_is_never_lost(scheme: str, world: World, reuse: bool) -> None:
-    """The hard case: few predicates that cover each other, many SRs, frames in every order."""
-    network = world.network(replace(OPTIONS, scheme=scheme, ur_reuse=reuse))
+@given(worlds(3, 7, 4), st.booleans(), st.sampled_from(get_args(RequestPolicyName)))
+def test_a_receiver_that_narrows_and_widens_is_never_lost(
+    scheme: str, world: World, reuse: bool, policy: RequestPolicyName
+) -> None:
+    """Few predicates that cover each other, and frames in every order.
+
+    Routers ask many SRs; or messages and periods make them due, and RAs keep their distance.
+    """
+    by_policy = policy != "never"
+    options = replace(_BY_POLICY if by_policy else OPTIONS, scheme=scheme, ur_reuse=reuse, sr_policy=policy)
+    network = world.network(options)
     rng = network.rng
     receivers = rng.sample(range(world.nodes), 2)
     for _ in range(rng.randrange(4, 30)):
         if rng.random() < 0.5:
-            network.request_update(rng.randrange(world.nodes))
-        else:
             network.set_predicate(rng.choice(receivers), rng.choice((WIDE, NARROW, NARROW, ELSEWHERE)))
+        elif by_policy:
+            network.send(rng.randrange(world.nodes), Message({"a": rng.randrange(4)}))
+            network.wait(rng.choice((0.0, 0.05, 0.4)))
+        else:
+            network.request_update(rng.randrange(world.nodes))
         for _ in range(rng.choice((0, 1, 2, 4, 8, 30))):
             network.step()
     network.settle()
     assert table_errors(network, exact=False) == []
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(200), deadline=None)
-@given(worlds(most=7), st.sampled_from(["periodic", "count"]))
-def test_policies_and_schedules_lose_nobody(scheme: str, world: World, policy: RequestPolicyName) -> None:
-    """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""
-    options = replace(
-        OPTIONS,
-        scheme=scheme,
-        ra_min_interval_s=0.5,
-        ra_jitter_s=0.2,
-        sr_policy=policy,
-        sr_period_s=0.7,
-        sr_threshold=1,
-        sr_min_interval_s=0.3,
-    )
-    network = world.network(options)
-    rng = network.rng
-    for _ in range(rng.randrange(5, 30)):
-        if rng.random() < 0.4:
-            predicate = rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE))
-            network.set_predicate(rng.randrange(world.nodes), predicate)
-        else:
-            network.send(rng.randrange(world.nodes), Message({"a": rng.randrange(4)}))
-        network.wait(rng.choice((0.0, 0.05, 0.4)))
-        for _ in range(rng.choice((0, 2, 8, 30))):
-            network.step()
-    network.settle()
-    assert table_errors(network, exact=False) == []
-
-
-#: Both receivers are behind w from u, in one interface; v is below u on the tree of the first one only.
-U, V, W, X, FIRST, SECOND = range(6)
-TWO_CLASSES = [(FIRST, X, 2), (SECOND, X, 2), (X, W, 2), (W, U, 2), (U, V, 2), (V, SECOND, 6)]
-
-
-def test_another_class_does_not_stand_in_for_a_receiver() -> None:
-    """A receiver narrows, u trims, it widens back; a receiver of another class has had it all along."""
-    network = Network(graph_of(TWO_CLASSES), replace(OPTIONS, scheme="pif-classes"), 1)
-    network.new_epoch()
-    network.set_predicate(FIRST, WIDE)
-    network.set_predicate(SECOND, WIDE)
-    network.settle()
-    network.set_predicate(FIRST, NARROW)
-    network.settle()
-    network.request_update(U)
-    network.settle()
-    network.set_predicate(FIRST, WIDE)
-    network.settle()
-    assert table_errors(network, exact=True) == []

@@ -49,12 +49,6 @@ def test_connected_simple_and_numbered(topology: Topology) -> None:
         assert set(ports.values()) == set(graph.neighbors(node))
 
 
-@given(_topologies)
-@settings(deadline=None)
-def test_json_round_trip(topology: Topology) -> None:
-    assert from_json(to_json(topology)) == topology
-
-
 @given(st.integers(1, 40), _seeds, st.integers(1, 5))
 @settings(deadline=None)
 def test_waxman_has_as_many_links_as_asked_for(nodes: int, seed: int, links_per_node: int) -> None:
