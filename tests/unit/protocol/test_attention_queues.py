@@ -14,19 +14,10 @@ from router.protocol.events import Action, Settle, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention import Index, Upload
 from router.protocol.services.attention.dissemination import AttentionOptions
-from router.protocol.services.attention.pacing import Waiting
 from router.protocol.services.attention.service import Attention
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Overload, Publication, PublicationFlags, Subscription
-from tests.support.attention_router import (
-    attention_router,
-    frame_of,
-    register,
-    state_of,
-    sub,
-    types,
-    upload,
-)
+from tests.support.attention_router import attention_router, frame_of, register, state_of, sub, types, upload
 from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
 
 _NONE, _CUSTODY = PublicationFlags.NONE, PublicationFlags.CUSTODY
@@ -114,35 +105,6 @@ def test_a_neighbour_that_does_not_answer_is_asked_three_times_and_no_other() ->
     assert router.handle(Tick(), 8.0) == []
     assert router.counters.custody_lost == 1
     assert router.idle
-
-
-def test_an_offer_that_is_repeated_gets_the_first_answer() -> None:
-    router = _router()
-    for _ in range(2):
-        assert _flushes(_flushed(router, 1, _CUSTODY)) == [(frozenset({1}), (21, 1), 1.0, _TAKEN)]
-    assert [cached.index for cached in state_of(router).cache] == [Index.PPT]
-    # Older than what is cached: it would be the first to leave.
-    refused = [(frozenset({1}), (21, 2), 5.0, _REFUSED)]
-    assert _flushes(_flushed(router, 2, _CUSTODY, age_s=5)) == refused
-    # With an age that the cache would admit now, the refusal holds: another neighbour may have it.
-    repeated = _flushes(_flushed(router, 2, _CUSTODY, now=20.0))
-    assert repeated == [(frozenset({1}), (21, 2), 1.0, _REFUSED)]
-    assert [cached.id for cached in state_of(router).cache] == [(21, 1)]
-
-
-@pytest.mark.parametrize("known_by", ["cache", "delivery"])
-def test_custody_of_a_publication_that_is_known_is_refused(known_by: str) -> None:
-    """If it is cached, and if it was delivered and has left the cache since."""
-    router = _router()
-    if known_by == "delivery":
-        register(router, 1, lifetime_s=60.0)
-    _flushed(router, 1, _NONE)
-    if known_by == "delivery":
-        upload(router, 11.0, x=2)
-    assert (state_of(router).cache.get((21, 1)) is None) == (known_by == "delivery")
-    answers = _flushes(_flushed(router, 1, _CUSTODY, 12.0, age_s=0))
-    assert answers == [(frozenset({1}), (21, 1), 0.0, _REFUSED)]
-    assert router.counters.dropped["flush_unexpected"] == 1
 
 
 @pytest.mark.parametrize("index", [Index.PPT, Index.DPT, Index.OPT])
@@ -305,17 +267,6 @@ def test_priority_counts_the_subscriptions_of_every_home_that_lack_publications(
     for issuer, seq in ended:
         received(router, 11, Frame(FrameType.OVERLOAD, issuer, seq, 1, 9, Overload(0)))
     assert _deadlines(router, homes) == deadlines
-
-
-@pytest.mark.parametrize(
-    ("deadlines", "score"),
-    [([], 0.0), ([10.0], 0.0), ([10.0, 10.5], 2.0), ([12.0, 14.0, 14.0], 1.5), ([10.0001, 30.0], 2000.0)],
-)
-def test_a_score_is_bounded_at_a_millisecond_before_a_deadline(deadlines: list[float], score: float) -> None:
-    frame = Frame(
-        FrameType.PUB, 11, 1, 1, 9, Publication(11, 1, 0, Message({}), PublicationFlags.NONE, (12,))
-    )
-    assert Waiting(frame, 0.0, 1, 0.1, deadlines).cbf(10.0) == score
 
 
 def test_the_greatest_age_of_a_frame_does_not_grow_in_a_queue() -> None:

@@ -1,20 +1,36 @@
-"""SUBs and OVERLOADs of the attention-limited service: where they go, and what they carry."""
+"""SUBs, OVERLOADs and options of the attention-limited service: what is sent, delivered and cached."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from itertools import count
-from typing import Any
+from itertools import count, product
 
 import pytest
 
 from router.predicates import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.services.attention import Index, Outcome, RoundEnded, relay
+from router.protocol.services.attention import (
+    DeliverPublication,
+    Index,
+    IndexChanged,
+    Outcome,
+    Refresh,
+    RoundEnded,
+    relay,
+)
 from router.protocol.services.attention.cache import Cache, Cached
-from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
+from router.protocol.services.attention.dissemination import (
+    TRANSITIONS,
+    AttentionOptions,
+    PolicyName,
+    Transition,
+    Trigger,
+    transition,
+)
 from router.wire.frames import (
     Body,
     Commit,
@@ -30,13 +46,15 @@ from tests.support.attention_router import (
     attention_router,
     crowd,
     frame_of,
+    put,
     register,
     state_of,
     sub,
     types,
     upload,
 )
-from tests.support.one_router import NEXT_TABLE, TABLE, control, new_router, received, sent
+from tests.support.one_router import NEXT_TABLE, NODE, TABLE, control, new_router, received, sent
+from tests.support.paths import DOCS
 
 
 def _asked(actions: list[Action]) -> list[tuple[set[int], int]]:
@@ -106,31 +124,6 @@ def test_a_sub_that_ends_between_two_searches_goes_no_further(until: float) -> N
     assert router.counters.subs_forwarded == forwarded
 
 
-def test_a_sub_that_releases_many_publications_searches_the_cache_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    searches: list[object] = []
-    select = Cache.select
-
-    def counted(*arguments: Any) -> list[Cached]:
-        searches.append(arguments)
-        return select(*arguments)
-
-    monkeypatch.setattr(Cache, "select", counted)
-    monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
-    router = attention_router()
-    for _ in range(20):
-        upload(router, x=1)
-    actions = received(router, 11, sub(body=replace(SUB, remaining=100)))
-    while router.next_deadline() == 0.0:
-        actions += router.handle(Tick(), 0.0)
-    assert types(actions) == ["PUB"] * 20 + ["SUB"]
-    bodies = [frame.body for _, frame in sent(actions)]
-    seqs = [body.seq for body in bodies if isinstance(body, Publication)]
-    assert seqs == sorted(seqs)
-    assert len(searches) == 1
-
-
 def test_a_neighbour_whose_subs_search_the_cache_too_often_is_refused_for_a_while() -> None:
     router = attention_router()
     for n in range(2_000):
@@ -189,18 +182,6 @@ def test_a_new_round_cancels_both_the_push_and_the_search_of_the_one_before(
     waiting = [timer for _, _, timer in state_of(router).searches._timers if timer.run is not None]
     assert len(waiting) == 2
     assert set(waiting) == {entry.push, entry.rest}
-
-
-def test_an_entry_is_removed_within_a_second_of_its_deadline() -> None:
-    """The second of two deadlines waits for the alarm that is a second after that of the first."""
-    router = attention_router()
-    for seq, lifetime_us in ((1, 10_000_000), (2, 10_250_000)):
-        received(router, 11, sub(seq=seq, body=replace(SUB, lifetime_left_us=lifetime_us)))
-    ticks = []
-    while (at := router.next_deadline()) is not None:
-        router.handle(Tick(), at)
-        ticks.append((at, len(state_of(router).table)))
-    assert ticks == [(10.0, 1), (11.0, 0)]
 
 
 def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
@@ -297,3 +278,172 @@ def test_a_frame_goes_no_further_than_its_hop_limit(kind: FrameType) -> None:
         received(router, 11, sub())
     assert types(received(router, 11, replace(frame_of(kind, 11, 1, bodies[kind]), hop_limit=1))) == []
     assert router.counters.dropped["hop_limit"] == 1
+
+
+_FLAGS = [PublicationFlags.NONE, PublicationFlags.PENDING]
+
+
+def _lasting(remaining: int, freshness_s: float = 100.0) -> Subscription:
+    """The body of a SUB of 90 s."""
+    return Subscription(0, 1, remaining, 90_000_000, round(freshness_s * 1e6), SUB.predicate)
+
+
+def _pub(router: Router, seq: int, homes: tuple[int, ...], flags: PublicationFlags) -> list[Action]:
+    """A PUB of the router of node 11 with a publication of 2 s."""
+    body = Publication(11, seq, 2_000_000, Message({"x": 1}), flags, homes)
+    return received(router, 11, frame_of(FrameType.PUB, 11, seq, body))
+
+
+def _publications(actions: list[Action]) -> list[Publication]:
+    return [frame.body for _, frame in sent(actions) if isinstance(frame.body, Publication)]
+
+
+def _delivered(actions: list[Action]) -> list[int]:
+    """The numbers of the publications that are delivered, without the incarnation."""
+    return [each.seq & 0xFFFF_FFFF for each in actions if isinstance(each, DeliverPublication)]
+
+
+# Ages.
+
+
+def test_a_publication_of_the_cache_is_sent_with_its_age() -> None:
+    router = attention_router()
+    upload(router, x=1)
+    (pub,) = _publications(received(router, 11, sub(), 5.0))
+    assert pub.age_us == 5_000_000
+
+
+def test_a_publication_that_is_too_old_takes_the_place_of_no_other() -> None:
+    """At a router that a SUB reaches, and at the home."""
+    for asks in ("sub", "register"):
+        router = attention_router()
+        upload(router, 0.0, x=1)
+        upload(router, 4.0, x=1)
+        if asks == "sub":
+            actions = received(router, 11, sub(body=_lasting(1, freshness_s=3.0)), 5.0)
+            assert [pub.age_us for pub in _publications(actions)] == [1_000_000]
+        else:
+            assert _delivered(register(router, 1, freshness_s=3.0, now=5.0)[1]) == [2]
+
+
+def test_a_pending_publication_goes_to_no_home_for_which_it_is_too_old() -> None:
+    router = attention_router(strategy="pdp")
+    received(router, 11, sub(body=_lasting(2, freshness_s=3.0)))
+    received(router, 12, sub(issuer=12, body=_lasting(2)))
+    upload(router, x=1)
+    pubs = _publications(received(router, 13, sub(issuer=13, body=_lasting(2)), 5.0))
+    assert [pub.homes for pub in pubs] == [(12,), (13,)]
+
+
+# Strategies, and what routers count.
+
+
+def test_pdp_sends_an_upload_at_once_after_the_time_of_the_push() -> None:
+    router = attention_router(strategy="pdp", beta_s=1.0)
+    received(router, 11, sub())
+    router.handle(Tick(), 9.0)
+    assert types(upload(router, 9.5, x=1)) == ["PUB"]
+    assert [cached.index for cached in state_of(router).cache] == [Index.OPT]
+
+
+@pytest.mark.parametrize(("counts", "pushed"), [(False, 3), (True, 2)])
+def test_pushes_count_against_a_subscription_if_the_option_says_so(counts: bool, pushed: int) -> None:
+    router = attention_router(count_in_transit=counts)
+    received(router, 11, sub())
+    assert sum(len(types(upload(router, x=1))) for _ in range(3)) == pushed
+
+
+@pytest.mark.parametrize(("counts", "pushed"), [(False, 1), (True, 0)])
+def test_publications_that_pass_count_against_a_subscription_if_the_option_says_so(
+    counts: bool, pushed: int
+) -> None:
+    router = attention_router(count_in_transit=counts)
+    received(router, 12, sub(issuer=12))
+    for seq in (1, 2):
+        assert types(_pub(router, seq, (12,), PublicationFlags.NONE)) == ["PUB"]
+    assert len(types(upload(router, x=1))) == pushed
+
+
+@pytest.mark.parametrize("flags", _FLAGS)
+def test_a_publication_that_nobody_takes_at_its_home_is_counted_as_overload(flags: PublicationFlags) -> None:
+    router = attention_router()
+    _pub(router, 1, (12,), flags)
+    assert router.counters.publications_overload == 0
+    register(router, 1)
+    _pub(router, 2, (NODE,), flags)
+    assert router.counters.publications_overload == 0
+    _pub(router, 3, (NODE,), flags)
+    assert router.counters.publications_overload == 1
+
+
+@pytest.mark.parametrize("index", [Index.PPT, Index.DPT])
+@pytest.mark.parametrize(("history", "got"), [("none", []), ("exact", [2])])
+def test_a_refreshed_subscription_takes_what_it_did_not_have_if_the_home_knows(
+    history: str, got: list[int], index: Index
+) -> None:
+    router = attention_router(history=history)
+    number, _ = register(router, 1)
+    upload(router, x=1)
+    upload(router, x=1)
+    assert _delivered(register(router, 2)[1]) == [1, 2]
+    if index is Index.DPT:
+        received(router, 11, sub())
+    assert {cached.index for cached in state_of(router).cache} == {index}
+    assert _delivered(router.handle(Refresh(1, number), 1.0)) == got
+
+
+# The cache.
+
+
+@pytest.mark.parametrize(
+    ("selection", "order"),
+    [
+        ("lf", [2, 0, 1]),
+        ("mf", [1, 0, 2]),
+        ("lru", [1, 2, 0]),
+        ("mru", [0, 2, 1]),
+        ("mfu", [2, 0, 1]),
+    ],
+)
+def test_policies_say_which_publication_is_delivered_first(selection: PolicyName, order: list[int]) -> None:
+    cache = Cache(AttentionOptions(selection=selection))
+    # Number: uploaded at, used at.
+    for number, (at, uses) in enumerate([(5.0, [13.0]), (9.0, []), (1.0, [11.0, 12.0])]):
+        cached = Cached((0, number), Message({"x": 1}), at, 10.0)
+        put(cache, cached, Index.DPT)
+        for now in uses:
+            cache.used(cached, now)
+    found = cache.select(parse_predicate("x = 1"), 3, frozenset(Index), 0.0, lambda _: True)
+    assert [cached.id[1] for cached in found] == order
+
+
+@pytest.mark.parametrize(
+    ("flushing", "replaced_by", "cause"),
+    [("off", "upload", "evicted"), ("neighbour", "upload", "flushed"), ("neighbour", "copy", "evicted")],
+)
+def test_what_leaves_a_cache_is_recorded(flushing: str, replaced_by: str, cause: str) -> None:
+    router = attention_router(cache_publications=1, record_caches=True, flushing=flushing)
+    upload(router, x=1)
+    (first,) = state_of(router).cache
+    if replaced_by == "upload":
+        actions = upload(router, 1.0, x=1)
+    else:
+        copy = Publication(21, 1, 0, Message({"x": 1}))
+        actions = received(router, 11, frame_of(FrameType.FLUSH, 11, 1, copy), 1.0)
+    entered, left = (each for each in actions if isinstance(each, IndexChanged))
+    assert (entered.before, left.after) == (None, None)
+    assert ((left.source, left.seq), left.before, left.cause) == (first.id, Index.PPT, cause)
+
+
+def test_every_row_of_the_table_applies_and_the_page_has_its_index() -> None:
+    used = {
+        id(transition(trigger, *facts))
+        for trigger in Trigger
+        for facts in product((False, True), repeat=len(trigger.value))
+    }
+    assert used == {id(row) for row in TRANSITIONS}
+    page = (DOCS / "explanation" / "attention.md").read_text(encoding="utf-8")
+    for row in TRANSITIONS:
+        (index,) = re.findall(rf"^\| {row.name} \|.*\| (.*) \|$", page, re.MULTILINE)
+        assert ("none" if row.after is None else row.after.name) in index
+        assert not row.dispatched or "DF" in index

@@ -127,36 +127,6 @@ def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
     assert new_router().handle(RequestUpdate(), 0.0) == []
 
 
-def test_trees_that_are_about_to_change_trim_nothing() -> None:
-    router = set_up()
-    router.handle(RequestUpdate(), 0.0)
-    control(router, FrameType.TABLE, 2, NEXT_TABLE)
-    # Node 21 is behind interface 1 on the new trees only: its RA must survive the old SR.
-    received(router, 11, ra(11, "x > 1", epoch=2))
-    received(router, 11, ur(NODE, "x > 5", FIRST))
-    assert predicates_of(router) == {1: parse_predicate("x > 1")}
-    control(router, FrameType.COMMIT, 2, Commit(1))
-    assert router.idle
-    received(router, 12, ur(NODE, "x > 1", FIRST))
-    assert router.counters.dropped == {"ur_late": 1}
-
-
-def test_a_round_clears_interfaces_behind_which_nobody_lies() -> None:
-    # Interface 2 leads to a neighbour, but no path of this router's goes there.
-    table = table_of(((1, 11), (2, 12)), (TreeEntry(NODE, 0, (1,), 0), TreeEntry(12, 1, (), 1)))
-    for newer_table in (False, True):
-        router = set_up()
-        received(router, 12, ra(12, "x > 1"))
-        control(router, FrameType.TABLE, 2, table)
-        control(router, FrameType.COMMIT, 2, Commit(1))
-        if newer_table:
-            # RAs of epoch 3 may have come in already.
-            control(router, FrameType.TABLE, 3, TABLE)
-        assert predicates_of(router) == {2: parse_predicate("x > 1")}
-        router.handle(RequestUpdate(), 0.0)
-        assert (predicates_of(router) == {}) is not newer_table
-
-
 # The others.
 
 

@@ -9,7 +9,7 @@ import pytest
 from router.predicates.parser import parse_predicate
 from router.protocol.core import reliable_control
 from router.protocol.core.reliable_control import SENDINGS, ReliableControl
-from router.protocol.events import FrameReceived, RequestUpdate, Tick
+from router.protocol.events import RequestUpdate, Tick
 from router.protocol.options import RouterOptions
 from router.wire.frames import Ack, Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
@@ -137,19 +137,6 @@ def test_a_request_that_is_sent_again_has_less_time() -> None:
     assert router.idle
 
 
-def test_a_request_that_was_sent_again_gives_back_its_bytes() -> None:
-    router = _set_up(OPTIONS)
-    request = Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(1_000_000), Flags.RELIABLE, bytes(9))
-    forwarded = [(on, each) for on, each in sent(received(router, 11, request)) if each.type is FrameType.SR]
-    assert forwarded
-    router.handle(Tick(), 0.5)
-    for on, each in forwarded:
-        for interface in on:
-            received(router, 10 + interface, _receipt(each), 0.6)
-    assert not router._awaited
-    assert not +router._kept_bytes
-
-
 def test_a_frame_of_an_unknown_epoch_is_not_confirmed() -> None:
     router = _set_up(OPTIONS)
     early = _reliable(ra(11, "x > 3", epoch=2))
@@ -214,17 +201,6 @@ def test_a_neighbour_that_confirms_nothing_takes_no_receipts_from_others(
     assert again == [({3}, 1), ({3}, 2), ({3}, 3), ({2}, 5)]
 
 
-def test_confirmed_frames_leave_the_schedule_while_an_older_one_is_awaited() -> None:
-    router = _set_up(replace(OPTIONS, control_retry_s=1_000.0))
-    (_, (_, oldest)) = sent(received(router, 11, _reliable(ra(11, "x > -1"))))
-    for seq in range(2, 2_001):
-        (_, (_, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq)), seq / 100))
-        for node in (12, 13):
-            received(router, node, _receipt(frame), seq / 100)
-    assert len(router._timers) <= 64
-    assert sent(router.handle(Tick(), 1_000.0)) == [({2, 3}, oldest)]
-
-
 def test_a_neighbour_that_confirms_nothing_takes_no_bytes_from_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -240,14 +216,3 @@ def test_a_neighbour_that_confirms_nothing_takes_no_bytes_from_others(
     assert router.core.counters.control_unconfirmed == 3
     assert [(on, each.seq) for on, each in sent(router.handle(Tick(), 0.5))] == [({3}, 1), ({3}, 2)]
     assert +router._kept_bytes == {3: 2 * len(body)}
-    # A router that two neighbours leave waiting sends to both, and repeats to neither.
-    for seq in (6, 7, 8):
-        ra_11 = Frame(FrameType.RA, 11, seq, 1, 9, parse_predicate(f"x > {-seq}"), Flags.RELIABLE, body)
-        (_, (on, frame)) = sent(received(router, 11, ra_11, 0.6))
-        assert (on, Flags.RELIABLE in frame.flags) == ({2, 3}, seq < 8)
-
-
-def test_a_router_that_has_no_table_confirms_nothing() -> None:
-    assert (
-        ReliableControl(new_router(OPTIONS)).handle(FrameReceived(11, _reliable(ra(11, "x > 3"))), 0.0) == []
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -10,8 +11,8 @@ from router.matching.engines import factory
 from router.predicates import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
-from router.protocol.context import Part, Parts
 from router.protocol.core.dispatch import EVENTS, FRAMES
+from router.protocol.core.messages import MESSAGES_REMEMBERED
 from router.protocol.core.router import Router
 from router.protocol.events import (
     Accepted,
@@ -27,21 +28,13 @@ from router.protocol.events import (
     SendToController,
     ServiceEvent,
     SetPredicate,
-    Settle,
     Started,
     Tick,
 )
-from router.protocol.options import RouterOptions
-from router.wire.frames import (
-    Ack,
-    Commit,
-    Flags,
-    Frame,
-    FrameType,
-    Hello,
-    SenderRequest,
-)
+from router.protocol.options import SCHEMES, RouterOptions
+from router.wire.frames import Ack, AddressedMessage, Commit, Flags, Frame, FrameType, Hello, SenderRequest
 from tests.support.one_router import (
+    BELOW,
     CONTROL,
     FIRST,
     INCARNATION,
@@ -52,11 +45,12 @@ from tests.support.one_router import (
     msg,
     new_router,
     ra,
+    received,
     sent,
     set_up,
 )
 from tests.support.router_tables import predicates_of
-from tests.support.tree_entries import TreeEntry, table_of
+from tests.support.tree_entries import TreeEntry, table_of, with_subtrees
 
 
 def test_hello_is_repeated_until_a_table_comes() -> None:
@@ -337,23 +331,57 @@ def test_an_incarnation_has_32_bits() -> None:
         Router(1, RouterOptions(), factory("naive"), 2**32)
 
 
-class _Due(Part):
-    def __init__(self, at: float | None) -> None:
-        self.at = at
-        self.settled = 0
-
-    def next_deadline(self) -> float | None:
-        return self.at
-
-    def settle(self) -> None:
-        self.settled += 1
+def _router(scheme: str = "pif") -> Router:
+    router = set_up(RouterOptions(scheme=scheme), with_subtrees(TABLE, BELOW))
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    return router
 
 
-def test_the_earliest_deadline_of_all_parts_counts_and_all_settle() -> None:
-    parts = Parts()
-    assert parts.next_deadline() is None
-    due = [_Due(None), _Due(3.0), _Due(2.0)]
-    parts.join([Part(), *due])
-    assert parts.next_deadline() == 2.0
-    parts.settle(Settle(), 5.0)
-    assert [part.settled for part in due] == [1, 1, 1]
+def _delivered(router: Router, number: int, scheme: str = "pif") -> list[int]:
+    frame = replace(msg(11, x=1), seq=number)
+    if scheme == "drp":
+        frame = replace(frame, body=AddressedMessage((NODE,), Message({"x": 1})))
+    return [action.seq for action in received(router, 11, frame) if isinstance(action, Deliver)]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_message_that_is_replayed_is_delivered_once(scheme: str) -> None:
+    router = _router(scheme)
+    delivered = [number for _ in range(500) for number in _delivered(router, 7, scheme)]
+    assert delivered == [7]
+    assert router.counters.dropped == {"message_duplicate": 499}
+    assert router.counters.messages_delivered == 1
+    assert router.counters.messages_received == 500
+
+
+def test_a_replay_goes_on_to_the_neighbours_that_get_the_message() -> None:
+    router = _router("flooding")
+    frame = replace(msg(11, x=1), seq=7)
+    first, second = received(router, 11, frame), received(router, 11, frame)
+    assert [each for each in first if not isinstance(each, Deliver)] == second != []
+
+
+def test_messages_that_others_overtook_are_delivered() -> None:
+    router = _router()
+    numbers = [5, 1, 2**32 + 1, 4, 2, 3]
+    assert [number for each in numbers for number in _delivered(router, each)] == numbers
+
+
+def test_a_forged_number_shuts_no_source_out() -> None:
+    router = _router()
+    assert _delivered(router, 2**64 - 1) == [2**64 - 1]
+    assert _delivered(router, 1) == [1]
+    assert router.counters.dropped == {}
+
+
+def test_a_message_of_the_node_itself_is_delivered_with_each_request() -> None:
+    router = _router()
+    actions = [router.handle(SendMessage(1, Message({"x": 1})), 0.0) for _ in range(3)]
+    assert [sum(isinstance(each, Deliver) for each in answer) for answer in actions] == [1, 1, 1]
+
+
+def test_the_messages_that_were_delivered_last_are_remembered_and_no_others() -> None:
+    router = _router()
+    numbers = range(1, MESSAGES_REMEMBERED + 2)
+    assert [number for each in numbers for number in _delivered(router, each)] == [*numbers]
+    assert [number for each in (2, 1) for number in _delivered(router, each)] == [1]

@@ -22,20 +22,6 @@ from tests.support.algebra import covers, disjoin
 CONTENT = Plain()
 
 
-def test_the_matcher_forgets_interfaces_that_are_gone() -> None:
-    routing = RoutingTable(CountingMatcher(), CONTENT)
-    routing.widen(1, parse_predicate("x > 0"))
-    routing.widen(2, parse_predicate("x > 0"))
-    assert routing.match(Message({"x": 1}), {1, 2}) == {1, 2}
-    routing.keep_only({2})
-    assert routing.match(Message({"x": 1}), {1, 2}) == {2}
-    assert routing.get(1) == NOTHING
-    routing.widen(1, parse_predicate("x > 5"))
-    assert routing.match(Message({"x": 1}), {1, 2}) == {2}
-    routing.replace(1, PredicateBuilder(parse_predicate("x < 5")))
-    assert routing.match(Message({"x": 1}), {1, 2}) == {1, 2}
-
-
 def test_a_copy_grows_apart_from_its_entry() -> None:
     routing = RoutingTable(CountingMatcher(), CONTENT)
     routing.widen(1, parse_predicate("x > 5"))
@@ -86,33 +72,6 @@ def test_what_this_node_asks_of_others_stays_exact() -> None:
     ApplicationPredicates(routing, CONTENT, RouterOptions()).set(1, wanted)
     assert routing.local == wanted
     assert routing.match(Message({"x": 5}), {LOCAL_INTERFACE}) == frozenset()
-
-
-def test_p0_is_exact_for_as_long_as_its_different_filters_are_within_the_bounds() -> None:
-    routing = RoutingTable(None, CONTENT)
-    predicates = ApplicationPredicates(routing, CONTENT, RouterOptions(predicate_filters=40))
-    for app in range(50):
-        predicates.set(app, _points(2, 32))
-    assert not predicates.wide
-    assert routing.local == PredicateBuilder(_points(2, 32)).predicate
-    predicates.set(50, _points(32, 64))
-    assert predicates.wide
-    predicates.narrow()
-    assert len(routing.local) < 62
-    assert covers(routing.local, _points(2, 64))
-    # A predicate that the widened p0 covers changes nothing.
-    predicates.set(51, _points(40, 50))
-    assert not predicates.wide
-    # `x > 0` has the place of the filters that made p0 too large.
-    everything = parse_predicate("x > 0")
-    predicates.set(51, NOTHING)
-    predicates.narrow()
-    predicates.set(50, everything)
-    predicates.narrow()
-    assert routing.local == everything
-    predicates.set(50, NOTHING)
-    predicates.narrow()
-    assert routing.local == PredicateBuilder(_points(2, 32)).predicate
 
 
 @pytest.mark.parametrize("max_filters", [None, 6])

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from router.predicates import Filter, Message, Predicate
-from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Accepted, Deliver, RequestUpdate, SendMessage, SetPredicate
@@ -15,7 +14,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.schemes.per_source import PerSource
 from router.wire.frames import AddressedMessage, ClassifiedPredicate, Flags, Frame, FrameType
 from tests.support.one_router import BELOW, NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
-from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
+from tests.support.tree_entries import table_of, with_subtrees
 
 DRP = RouterOptions(scheme="drp")
 
@@ -64,45 +63,6 @@ def test_a_router_that_no_tree_has_takes_messages_of_its_applications(scheme: st
     router.handle(SetPredicate(1, parse_predicate("x = 7")), 0.0)
     actions = router.handle(SendMessage(1, Message({"x": 7})), 0.0)
     assert [type(action) for action in actions] == [Accepted, Deliver]
-
-
-def test_sources_with_the_same_receivers_below_share_their_disjunction(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Until one of the receivers changes its predicate."""
-    united: list[PredicateBuilder] = []
-    unite = PredicateBuilder.unite
-
-    def counting(made: PredicateBuilder, other: PredicateBuilder) -> bool:
-        united.append(made)
-        return unite(made, other)
-
-    monkeypatch.setattr(PredicateBuilder, "unite", counting)
-    router = set_up(RouterOptions(scheme="psf"), with_subtrees(TABLE, BELOW))
-    for seq in (1, 2):
-        received(router, 12, identified(12, f"x = {seq}", seq=seq))
-        united.clear()
-        for source in (11, 21):
-            for x in (1, 2):
-                actions = received(router, 11, msg(source, seq=10 * x + seq, x=x))
-                assert [interfaces for interfaces, _ in sent(actions)] == ([{2}] if x == seq else [])
-        assert len(united) == 1
-
-
-def test_entries_of_sources_that_share_a_disjunction_are_widened_each() -> None:
-    """Nodes 12 and 22 are of one class; the second advertises when both sources have their entries."""
-    table = table_of(((1, 11), (2, 12), (3, 13)), (*entries_of(TABLE), TreeEntry(22, 2, (1,), 3)))
-    below = {source: nodes | ({22} if 12 in nodes else set()) for source, nodes in BELOW.items()}
-    router = set_up(RouterOptions(scheme="psf"), with_subtrees(table, below | {22: below[12]}))
-    assert len(table.classes) == len(TABLE.classes)
-    seq = 0
-    for receiver, x in ((12, 1), (22, 2)):
-        received(router, 12, identified(receiver, f"x = {x}"))
-        for source in (11, 21):
-            for sent_x in (1, 2):
-                seq += 1
-                actions = received(router, 11, msg(source, seq=seq, x=sent_x))
-                assert [interfaces for interfaces, _ in sent(actions)] == ([{2}] if sent_x <= x else [])
 
 
 def test_disjunctions_that_no_entry_asks_for_are_forgotten() -> None:

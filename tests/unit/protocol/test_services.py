@@ -27,7 +27,7 @@ from testbed.support.errors import InputError
 from tests.support.applications import application_events
 from tests.support.attention_experiment import experiment
 from tests.support.evidence import judged
-from tests.support.one_router import msg, received, set_up
+from tests.support.one_router import set_up
 from tests.support.protocol_network import Network, random_graph
 from tests.support.simulated import simulated
 
@@ -65,14 +65,6 @@ def test_the_service_chooses_who_gets_a_message() -> None:
         actions = router.handle(SendMessage(9, Message({"x": x})), 0.0)
         got.append(next((action.apps for action in actions if isinstance(action, Deliver)), ()))
     assert got == [(1,), (1, 2), (2,), ()]
-
-
-def test_messages_of_other_nodes_too() -> None:
-    router = set_up(RouterOptions(service=NAME))
-    router.handle(SetPredicate(1, parse_predicate("x = 1")), 0.0)
-    came = [received(router, 11, msg(11, seq=number, x=1)) for number in range(QUOTA + 1)]
-    assert [any(isinstance(action, Deliver) for action in actions) for actions in came] == [True, True, False]
-    assert router.counters.messages_delivered == QUOTA
 
 
 def test_a_router_with_another_service_does_not_know_an_event() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import statistics
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
 
 import pytest
 
@@ -13,38 +14,33 @@ from router.protocol.options import RouterOptions
 from router.protocol.pull.pull import RequestPolicy
 
 
-def test_periodic_requests_become_a_poisson_process() -> None:
-    options = RouterOptions(sr_policy="periodic", sr_period_s=10.0, timers="exponential")
+def _requests(options: RouterOptions) -> Iterator[float]:
+    """The times at which a router asks of its own accord, from second 0 on."""
     policy = RequestPolicy(options, random.Random(1))
     policy.start(0.0)
-    times = [0.0]
-    for _ in range(10_000):
-        at = policy.next_deadline(())
-        assert at is not None
+    while (at := policy.next_deadline(())) is not None:
         assert not policy.periodic(at - 1e-9)
         assert policy.periodic(at)
-        times.append(at)
-    _assert_poisson(times)
+        yield at
 
 
-def test_periodic_advertisements_become_a_poisson_process() -> None:
-    options = RouterOptions(ra_period_s=10.0, timers="exponential")
+def _advertisements(options: RouterOptions) -> Iterator[float]:
+    """The times at which a router advertises without a change, from second 0 on."""
     schedule = AdvertisementSchedule(options, random.Random(1))
     schedule.start(0.0)
-    times = [0.0]
-    for _ in range(10_000):
-        at = schedule.next_deadline()
-        assert at is not None
+    while (at := schedule.next_deadline()) is not None:
         assert not schedule.due(at - 1e-9)
         assert schedule.due(at)
         schedule.issued(at)
-        times.append(at)
-    _assert_poisson(times)
+        yield at
 
 
-def _assert_poisson(times: list[float]) -> None:
-    """The times are points of a Poisson process, 10 s apart in the mean."""
-    between = [b - a for a, b in pairwise(times)]
+@pytest.mark.parametrize("times", [_requests, _advertisements])
+def test_what_is_periodic_becomes_a_poisson_process(
+    times: Callable[[RouterOptions], Iterator[float]],
+) -> None:
+    options = RouterOptions(sr_policy="periodic", sr_period_s=10.0, ra_period_s=10.0, timers="exponential")
+    between = [b - a for a, b in pairwise([0.0, *islice(times(options), 10_000)])]
     assert statistics.fmean(between) == pytest.approx(10.0, rel=0.02)
     # Of an exponential distribution, the standard deviation is the mean and the median ln 2 of it.
     assert statistics.stdev(between) == pytest.approx(10.0, rel=0.03)
@@ -89,16 +85,3 @@ def test_without_a_least_interval_exponential_timers_delay_no_advertisement() ->
     schedule.issued(5.0)
     schedule.ask(6.0)
     assert schedule.due(6.0)
-
-
-def test_the_first_periodic_advertisement_is_drawn_too() -> None:
-    options = RouterOptions(ra_period_s=4.0, timers="exponential")
-    first = []
-    for seed in range(2_000):
-        schedule = AdvertisementSchedule(options, random.Random(seed))
-        schedule.start(100.0)
-        at = schedule.next_deadline()
-        assert at is not None
-        first.append(at - 100.0)
-    assert statistics.fmean(first) == pytest.approx(4.0, rel=0.05)
-    assert max(first) > 8.0
