@@ -36,7 +36,6 @@ from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, states_at
-from router.wire.frames import FrameType
 from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork
 from tests.support.attention_network import play as play_attention
 from tests.support.network_cases import PREDICATES, SEEDS, STEPS, Steps, World, play, worlds
@@ -203,6 +202,7 @@ def test_a_replay_answers_as_the_router_of_the_attention_limited_service_did(
             replayed = check(path)
             assert (replayed.difference, replayed.cut) == (None, None)
             assert replayed.router.counters == router.counters
+            assert len(list(describe(Recording(path)))) >= replayed.inputs
 
 
 @pytest.fixture
@@ -377,31 +377,19 @@ def test_every_event_and_answer_can_be_read_by_people(path: Path) -> None:
     assert any(line.startswith("deliver 0/4294967297 to applications 1") for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("filters", "sent"), [(2, "RA 0/4294967297, epoch 1"), (260, "RA with a body of 16")]
-)
-def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
-    """One that needs fragments; and one that no frame holds, which the link drops and the router survives."""
-    # By default a router refuses an application a predicate that no frame holds.
+def test_a_predicate_that_needs_fragments(tmp_path: Path) -> None:
+    # By default a router refuses an application so heavy a predicate.
     options = RouterOptions(predicate_weight=200_000)
     network = RecordedNetwork(random_graph(random.Random(1), 2, 0), options, 1, tmp_path)
     network.new_epoch()
     network.settle()
-    network.set_predicate(0, Predicate(tuple(_named(f"{n}{'x' * 65_000}") for n in range(filters))))
-    while not network.routers[0].idle:
-        network.handle(0, Tick())
-    if filters == 260:
-        network.lose(0, 1, FrameType.RA)
+    network.set_predicate(0, Predicate(tuple(_named(f"{n}{'x' * 65_000}") for n in range(2))))
     network.settle()
     network.close()
-    path = tmp_path / "r0.rec"
-    assert check(path).difference is None
-    answers = [line for given in Recording(path).inputs() for line in _answers(given)]
-    assert sum(line.startswith(f"send through interfaces 1: {sent}") for line in answers) == 1
-    if filters == 2:
-        replayed = check(tmp_path / "r1.rec")
-        assert replayed.difference is None
-        assert predicates_of(replayed.router) == predicates_of(network.routers[1]) != {}
+    assert check(tmp_path / "r0.rec").difference is None
+    replayed = check(tmp_path / "r1.rec")
+    assert replayed.difference is None
+    assert predicates_of(replayed.router) == predicates_of(network.routers[1]) != {}
 
 
 def _named(text: str) -> Filter:

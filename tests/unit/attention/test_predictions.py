@@ -69,28 +69,6 @@ def test_minimal_trees(nodes: int, seed: int, data: st.DataObject) -> None:
     assert trees.crossings(source, receivers) == len(links)
 
 
-def test_traffic_of_a_workload_against_every_pair() -> None:
-    """The sweep in order of time gives what a comparison of every upload with every lifetime gives."""
-    options = replace(_TABLE_1, events=5, subscriptions=40, publications=400, lifetime_s=5.0)
-    topology = barabasi_albert(12, seed=2, links_per_node=1)
-    demand, forest = Demand(options, topology, 50.0, 1), spt_trees(topology)
-    trees = MinimalTrees(forest)
-    registrations = list(demand.registrations())
-    crossings = deliveries = 0
-    for upload in demand.uploads():
-        nodes = frozenset(
-            each.subscription.node
-            for each in registrations
-            if each.subscription.event == upload.event
-            and each.at_s <= upload.at_s < each.at_s + each.subscription.lifetime_s
-        )
-        crossings += trees.crossings(upload.node, nodes)
-        deliveries += len(nodes)
-    cost = cost_of(demand, forest, 12)
-    assert (cost.publication_crossings, cost.router_deliveries) == (crossings, deliveries)
-    assert cost.control_crossings == 11 * len(registrations)
-
-
 def test_router_deliveries_of_table_1_are_those_of_the_model() -> None:
     """At a fifth of table 1's publications; the first lifetimes of the run have fewer subscriptions."""
     options = replace(_TABLE_1, publications=100_000)

@@ -12,12 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.engines import ENGINES
 from router.predicates import Filter, Message, Predicate
-from router.predicates.parser import parse_predicate
 from testbed.cli.main import main
-from testbed.experiments.siena_ff import driver_value, literal
+from testbed.experiments.siena_ff import literal
 from testbed.experiments.siena_ff.reader import Reader, Statement, read_chunks
 from testbed.experiments.siena_ff.session import Session
 from testbed.support.errors import InputError
@@ -70,17 +68,6 @@ def test_the_example_of_the_forwarding_paper(engine: str) -> None:
     assert answers(TABLE + "consolidate;" + messages, engine) == expected
 
 
-def test_a_table_reads_the_same_in_pieces_of_any_size() -> None:
-    whole = read(TABLE)
-    assert whole[1][1] == parse_predicate(
-        'dest = "ATL" and price < 500 or stock = "DYS" and quantity > 1000 and price < 500'
-    )
-    assert [list(map(len, statement.filters)) for statement in whole[0]] == [[2, 3], [3, 2, 2, 2], [4]]
-    for size in (1, 2, 7):
-        assert read(*(TABLE[i : i + size] for i in range(0, len(TABLE), size))) == whole
-    assert "".join(read_chunks(io.BytesIO("é".encode()), "test")) == "é"
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -109,11 +96,6 @@ def test_literals_are_those_of_c(text: str, value: object) -> None:
     assert type(found) is type(value)
     (statement,), _ = read(f"select x = {text};")
     assert statement.message == Message({"x": value})
-
-
-def test_doubles_are_written_with_a_point() -> None:
-    written = [driver_value(value) for value in (1e16, -2.5e-7, 3.0, 1e22)]
-    assert written == ["1.0e+16", "-2.5e-07", "3.0", "1.0e+22"]
 
 
 @pytest.mark.parametrize("text", ["08", "0x", "1e999", "1_0", "", "1.2.3", "x", "9" * 500])
@@ -191,19 +173,6 @@ def test_a_table_is_read_without_collections() -> None:
     Session("counting", out).run((f'statistics "{gc.isenabled()}";' for _ in range(1)), "test")
     assert out.getvalue() == "False"
     assert gc.isenabled()
-
-
-def test_only_a_first_table_is_built_as_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = []
-    build = ColumnsBuilder.build
-
-    def counted(self: ColumnsBuilder) -> ConstraintColumns:
-        built.append(self)
-        return build(self)
-
-    monkeypatch.setattr(ColumnsBuilder, "build", counted)
-    assert answers("ifconfig 1 a = 1; consolidate; ifconfig 1 a = 2; select a = 2;") == ["-> 1"]
-    assert len(built) == 1
 
 
 def test_clear_forgets_the_table_and_what_was_not_consolidated() -> None:
@@ -315,16 +284,6 @@ def test_a_pipe_is_answered_as_it_comes() -> None:
         process.stdin.close()
         assert process.stdout.read() == b"->\n"
         assert process.wait() == 0
-
-
-@pytest.mark.parametrize("engine", sorted(ENGINES))
-def test_each_message_is_timed_once(engine: str) -> None:
-    many = " ".join(f"a{number} = {number}" for number in range(100))
-    out = io.StringIO()
-    session = Session(engine, out)
-    session.run([f"ifconfig 1 a7 = 7; select a7 = 7; select a7 = 8; select {many};"], "test")
-    assert out.getvalue() == "-> 1\n->\n-> 1\n"
-    assert "messages     3" in session.statistics()
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
