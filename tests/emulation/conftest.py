@@ -15,6 +15,7 @@ from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 
 
+@cache
 def why_not_here() -> str | None:
     """Why this machine cannot emulate, or None if it can."""
     from testbed.machine.checks import check_machine
@@ -24,14 +25,9 @@ def why_not_here() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason: str | None = None
-    asked = False
     for item in items:
-        if item.get_closest_marker("emulation"):
-            if not asked:
-                reason, asked = why_not_here(), True
-            if reason:
-                item.add_marker(pytest.mark.skip(reason=f"this machine cannot emulate: {reason}"))
+        if item.get_closest_marker("emulation") and (reason := why_not_here()):
+            item.add_marker(pytest.mark.skip(reason=f"this machine cannot emulate: {reason}"))
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,9 @@
-"""Runs during outages: Open vSwitch killed or restarted, a full disk."""
+"""Runs on a full disk."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,10 @@ import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
-from captures.rundir.measures import read_lag
 from testbed.experiments.config.load import find_experiment
-from tests.support.applications import deliveries_so_far
 from tests.support.command import Cbcb, left_behind
-from tests.support.network_namespaces import HeldNamespaces
 from tests.support.polling import poll
 from tests.support.small_folder import fill
-from tests.support.switch_daemons import kill_switches
 
 pytestmark = pytest.mark.emulation
 
@@ -54,44 +49,6 @@ def events(run: Cbcb) -> list[dict[str, Any]]:
 def committed(run: Cbcb, routers: int) -> bool | None:
     """Whether so many routers share an epoch; None: not yet."""
     return any((each["event"], each.get("routers")) == ("committed", routers) for each in events(run)) or None
-
-
-def test_open_vswitch_that_is_killed_ends_the_run_and_leaves_nothing(cbcb: Start) -> None:
-    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
-    state = run.state()
-    layout = RunLayout(Path(state["run_dir"]))
-    poll(lambda: deliveries_so_far(layout.path) > 50 or None, 300, "messages are delivered")
-    with HeldNamespaces(run.process.pid) as namespaces:
-        assert namespaces.devices("veth") > {"s0-h", "r0-eth0", "s4-h", "r4-eth0"}
-        killed_ns = time.time_ns()
-        kill_switches(state)
-        status, output = run.wait()
-        namespaces.wait_until_released()
-    assert status == 1, output
-    lost = "ovs-vswitchd of the switches s0 to s4 ended during the run: "
-    assert lost in output
-    (fault,) = read_faults(layout)
-    assert (fault["part"], fault["what"]) == ("switches", "lost")
-    # 20 s for a busy machine; a run without the watch took 60 s.
-    assert fault["t_ns"] - killed_ns < 20e9
-    lag = read_lag(layout)
-    assert lag is not None
-    loops = {"router", "workload", "captures", "controller"}
-    assert {part["part"] for part in lag["parts"]} == {*loops, "switches"}
-    # The turns of every loop are measured, in wall time and in CPU time.
-    # A controller that has nothing to do takes no turn.
-    measured = {part["part"] for part in lag["parts"] if part.get("turn_s", 0) > 0}
-    assert measured | {"controller"} == loops
-    # Its greatest may be 0 where the kernel counts CPU time by ticks, as User Mode Linux does.
-    assert {part["part"] for part in lag["parts"] if "turn_cpu_s" in part} >= loops
-    assert left_behind(state) == []
-    # And is accounted for up to there.
-    summary = json.loads(layout.summary.read_text())
-    assert summary["verdict"] == "fails"
-    assert lost in summary["verdict_reasons"][0]
-    assert summary["messages_sent"] > 0
-    assert summary["deliveries_decided"] > 0
-    assert summary["false_negatives_after_convergence"] == 0
 
 
 def test_a_full_disk_leaves_nothing_behind(small_disk: Path, cbcb: Start) -> None:

@@ -38,6 +38,12 @@ class Cbcb:
         output, _ = self.process.communicate(timeout=timeout_s)
         return self.process.returncode, output
 
+    def ends(self, status: int = 0, timeout_s: float = 240) -> str:
+        """Waits for the end with an exit status; returns everything printed."""
+        found, printed = self.wait(timeout_s)
+        assert found == status, printed
+        return printed
+
     def interrupt(self) -> None:
         """Sends Ctrl-C as a terminal does, to the whole process group."""
         os.killpg(self.process.pid, signal.SIGINT)
