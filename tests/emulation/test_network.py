@@ -16,7 +16,7 @@ import pytest
 
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.system import enter_network_namespace, namespace_path, returning_to_its_namespace
-from router.wire.header import ETHERTYPE, HOST_PORT, node_address
+from router.wire.header import ETHERTYPE, node_address
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, Group, SwitchDaemons
@@ -24,7 +24,6 @@ from testbed.emulation.network.switch_sockets import packet_sockets
 from testbed.machine.probes import KernelFeatures, kernel_features
 from testbed.support.errors import RunError
 from testbed.support.run_state import ProcessId
-from tests.support.polling import TIMEOUT, poll
 from topos.generators import ring
 
 pytestmark = [pytest.mark.emulation, pytest.mark.root]
@@ -69,13 +68,6 @@ def test_a_shell_of_a_switch_reaches_its_bridge(network: EmulatedNetwork) -> Non
         "s29-h",
     }
     assert "s29-h" in network.net["s29"].cmd("ip -br link")
-
-
-def test_every_port_of_every_switch_is_counted(network: EmulatedNetwork) -> None:
-    counters = network.counters()
-    assert {node: set(ports) for node, ports in counters.items()} == {
-        node: {1, 2, HOST_PORT} for node in range(30)
-    }
 
 
 def test_devices_come_up_without_ipv6(network: EmulatedNetwork) -> None:
@@ -184,29 +176,6 @@ def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork
             daemons.start(folder / "second" / "controller")
     finally:
         daemons.stop()
-
-
-def test_a_database_that_ends_by_itself_is_noticed_and_one_that_an_event_took_away_is_not(
-    network: EmulatedNetwork,
-) -> None:
-    network.daemons.of(0).kill(DATABASE)
-    network.daemons.check(DATABASE)
-    network.restart_daemon(0, DATABASE)
-    network.wait_for_database(0)
-    network.daemons.check(DATABASE)
-    network.daemons.check(SWITCHES)
-    os.kill(network.daemons.pids[0], signal.SIGKILL)
-
-    def noticed() -> str | None:
-        try:
-            network.daemons.check(DATABASE)
-        except RunError as error:
-            return str(error)
-        return None
-
-    text = poll(noticed, TIMEOUT, "the end of the database is noticed")
-    assert text.startswith("ovsdb-server of the switches s0 to s4 ended during the run: ")
-    network.daemons.check(SWITCHES)
 
 
 def test_links_have_their_properties_after_the_switches_were_started_again(folder: Path) -> None:

@@ -39,8 +39,7 @@ def test_a_published_message_reaches_the_subscriber(
         return "yes" if subscriber.process.poll() is not None else None
 
     poll(delivered, 120, "the messages arrive")
-    status, printed = subscriber.wait()
-    assert status == 0, printed
+    printed = subscriber.ends()
     first, *_, last = printed.splitlines()
     assert first.startswith("cbcb: run ")
     assert last.startswith("0:")
@@ -79,8 +78,7 @@ def test_the_recording_of_a_router_that_was_killed(held: Callable[..., Held]) ->
     lines = map(json.loads, run.folder.routers_log.read_text().splitlines())
     pids = {line["node"]: line["pid"] for line in lines}
     os.kill(pids[0], signal.SIGKILL)
-    status, output = run.run.wait()
-    assert status == 1, output
+    output = run.run.ends(1)
     assert "router r0 ended with status -9" in output
 
     output = output_of("replay", str(run.folder.path))

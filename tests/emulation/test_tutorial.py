@@ -30,8 +30,7 @@ def test_the_tutorial_s_run_and_session(cbcb: Callable[..., Cbcb], tmp_path: Pat
     experiment = tmp_path / "first.toml"
     experiment.write_text(_between("cat > first.toml <<'EOF'\n", "EOF\n"))
     assert output_of("check", str(experiment)).startswith("first: valid\n")
-    status, printed = cbcb("run", str(experiment), "--engine", "duckdb").wait()
-    assert status == 0, printed
+    printed = cbcb("run", str(experiment), "--engine", "duckdb").ends()
     assert "Verdict: holds" in printed
     (first,) = (path.parent for path in tmp_path.glob("*/summary.json"))
     answer = output_of("query", str(first), _command(3, "query").split('"')[1], "--format", "csv")
