@@ -54,8 +54,6 @@ _CONSTRAINT = re.compile(
 _SAME_FILTER = frozenset({",", "&", "&&", "/\\", "∧"})
 _ENDS = frozenset({TokenKind.OR, TokenKind.SEMICOLON})
 _SEPARATORS = _ENDS | {TokenKind.COMMA, TokenKind.AND}
-_ATTRIBUTE = re.compile(rf"{_PLACE}=(?!\*){BLANK}({_VALUE}){BLANK},?", FLAGS)
-_END = re.compile(rf"{BLANK};", FLAGS)
 _HEAD = re.compile(rf"{BLANK}({NAME})", FLAGS)
 _INTERFACE = re.compile(rf"{BLANK}([0-9][0-9A-Za-z]*+)(?![.])", FLAGS)
 #: What may end a statement, hide its end, or look as if it did.
@@ -293,29 +291,15 @@ class Reader:
 
     def _message(self, text: str, offset: int) -> Message:
         attributes: dict[str, Value] = {}
-        while not _END.match(text, offset):
-            found = _ATTRIBUTE.match(text, offset)
-            if found:
-                name, value = found.groups()
-                try:
-                    if name.startswith('"'):
-                        name = str(literal(name))
-                    if name in attributes:
-                        found = None
-                    else:
-                        attributes[name] = literal(value)
-                        offset = found.end()
-                except ValueError:
-                    found = None
-            if found is None:
-                parser = self._parser(text, offset)
-                parser.attribute(attributes)
-                parser.accept(TokenKind.COMMA)
-                offset = parser.offset
+        parser = self._parser(text, offset)
+        while not parser.accept(TokenKind.SEMICOLON):
+            parser.attribute(attributes)
+            parser.accept(TokenKind.COMMA)
         try:
             return Message(attributes)
         except ValueError as error:
-            raise ParseError(str(error), *position(text, offset, self._line, self._column)) from error
+            at = position(text, parser.offset, self._line, self._column)
+            raise ParseError(str(error), *at) from error
 
 
 def _of_types(constraints: Iterable[Constraint], existing: set[str]) -> Iterator[Filter]:
