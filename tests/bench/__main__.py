@@ -26,7 +26,7 @@ BENCHMARKS = {
     "columns": "views of frames on one core, by the codec and by compiled code",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
-    "fuzz": "decoder, core, algebra, parsers, files, sockets: fuzzed (with atheris, if it is there)",
+    "fuzz": "decoder, core, parsers, files, sockets: fuzzed (with atheris, if it is there)",
     "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",
     "footprint": "processes, memory, descriptors, time and disk that an emulation takes (root)",
     "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
