@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -70,22 +68,6 @@ def test_a_published_message_reaches_the_subscriber(
     judged = [json.loads(line) for line in run.folder.oracle.read_text().splitlines()]
     assert not [line for line in judged if line["app"] == "doomed" and line["sent_ns"] > left_ns]
     assert "Replay: 5 routers" in output_of("replay", str(run_dir))
-
-
-def test_the_recording_of_a_router_that_was_killed(held: Callable[..., Held]) -> None:
-    run = held("line,2", "--no-account")
-    output_of("pub", "0", *(f"x = {x}" for x in range(20)))
-    lines = map(json.loads, run.folder.routers_log.read_text().splitlines())
-    pids = {line["node"]: line["pid"] for line in lines}
-    os.kill(pids[0], signal.SIGKILL)
-    output = run.run.ends(1)
-    assert "router r0 ended with status -9" in output
-
-    output = output_of("replay", str(run.folder.path))
-    assert "r0: the recording is cut: the router did not end in order" in output
-    assert "answers equal the live run's" in output
-    output = output_of("replay", str(run.folder.path), "--node", "r0", "--show")
-    assert output.count("accepted from application") == 20
 
 
 def test_no_emulation_is_said_clearly(cbcb: Callable[..., Cbcb]) -> None:
