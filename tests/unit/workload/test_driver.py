@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import selectors
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -66,58 +66,48 @@ class AnsweredClock(FixedClock):
         return min(1.0, max(0.0, deadline - self.now())) / self.rate
 
 
-class IdealNetwork:
+class IdealNetwork(threading.Thread):
     """The application sockets of `count` nodes in one thread; matching applications get a message at once."""
 
     def __init__(self, folder: Path, count: int) -> None:
+        super().__init__(daemon=True)
         self.sockets = {node: folder / f"r{node}.sock" for node in range(count)}
         self.refuse: str | None = None
-        self.silent = False
         self._predicates: dict[tuple[int, int], Predicate] = {}
         self._sent = dict.fromkeys(range(count), 0)
         self._selector = selectors.DefaultSelector()
         #: A byte is the number of a router that goes away, or `STOP`.
-        self._orders_read, self._orders_write = os.pipe()
-        self._selector.register(self._orders_read, selectors.EVENT_READ, None)
-        self._stopped = False
+        self._orders, self._orderer = socket.socketpair()
+        self._selector.register(self._orders, selectors.EVENT_READ, None)
         self.nodes = {
             node: Applications(
-                node,
-                path,
-                self._selector,
-                lambda number: ExhaustiveSession(number, Plain()),
-                self._handler(node),
-                lambda _verbose: {},
-                records_in(folder, node),
+                *(node, path, self._selector, lambda number: ExhaustiveSession(number, Plain())),
+                *(self._handler(node), lambda _verbose: {}, records_in(folder, node)),
             )
             for node, path in self.sockets.items()
         }
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self.start()
 
     def close_router(self, node: int) -> None:
-        os.write(self._orders_write, bytes([node]))
+        self._orderer.send(bytes([node]))
 
     def stop(self) -> None:
         """Serves what was asked, ends the service and completes the records; a second call does nothing."""
-        if self._stopped:
-            return
-        self._stopped = True
-        os.write(self._orders_write, bytes([STOP]))
-        self._thread.join(TIMEOUT)
-        assert not self._thread.is_alive()
-        self._selector.close()
-        os.close(self._orders_read)
-        os.close(self._orders_write)
+        if self.is_alive():
+            self._orderer.send(bytes([STOP]))
+            self.join(TIMEOUT)
+            assert not self.is_alive()
+            for each in (self._selector, self._orders, self._orderer):
+                each.close()
 
-    def _serve(self) -> None:
+    def run(self) -> None:
         orders = b""
         while STOP not in orders:
             # What was asked before an order comes with it at the latest.
             orders = b""
             for key, mask in self._selector.select():
                 if key.data is None:
-                    orders = os.read(self._orders_read, 16)
+                    orders = self._orders.recv(16)
                 else:
                     key.data(mask)
             for applications in self.nodes.values():
