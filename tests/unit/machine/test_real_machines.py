@@ -83,23 +83,12 @@ def test_a_package_on_hold_is_installed(status: str, installed: str, tmp_path: P
     assert _run_sh("is_installed tshark && echo yes || echo no", tmp_path).strip() == installed
 
 
-def test_the_folders_of_administration_are_in_path_after_su_without_a_dash() -> None:
-    path = subprocess.run(
-        ["bash", "-c", (ROOT / "run.sh").read_text().partition("\ncase ${1-} in")[0] + "\necho $PATH"],
-        env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+def test_the_folders_of_administration_are_in_path_after_su_without_a_dash(tmp_path: Path) -> None:
+    path = _run_sh("echo $PATH", tmp_path, PATH="/usr/local/bin:/usr/bin:/bin")
     assert "/usr/sbin" in path.strip().split(":")
     program = "import os\nfrom testbed.cli.main import main\nmain(['doctor'])\nprint(os.environ['PATH'])"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PATH": "/usr/bin:/bin"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    command, environment = [sys.executable, "-c", program], {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1].split(":")[:2] == ["/usr/bin", "/bin"]
     assert "/usr/sbin" in done.stdout.splitlines()[-1].split(":")
 

@@ -15,7 +15,9 @@ from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.oracle import read_oracle
-from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config import Experiment, ProtocolOptions
+from testbed.experiments.events import Event, SendMessage, SetPredicate
+from testbed.experiments.events.network import LinkDown
 from testbed.results.oracle.connectivity import (
     Connectivity,
     connectivity,
@@ -27,6 +29,7 @@ from testbed.results.oracle.decide import judge, write_oracle
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
 from tests.support.simulated import judged_run
 from topos import Link, Node, Topology
+from topos.generators import ring
 
 S = 1_000_000_000
 BELOW_TEN = [[["a", "integer", "<", 10]]]
@@ -211,44 +214,17 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     assert merged([(5, 9), (1, 3), (2, 4), (9, 10)]) == [(1, 4), (5, 10)]
 
 
-#: Node 0 receives from all others; without link 0-1, node 1 is five hops away.
-_RING = """
-duration_s = 40
-[topology]
-generator = "ring"
-nodes = 6
-[workload]
-senders_percent = 0
-receivers_percent = 0
-[[events]]
-at_s = 0
-action = "set_predicate"
-node = 0
-predicate = "x > 0"
-[[events]]
-at_s = 5
-action = "link_down"
-link = [0, 1]
-""" + "".join(
-    f"""
-[[events]]
-at_s = {at_s}
-action = "send_message"
-node = {node}
-message = "x = {at_s}"
-"""
-    for at_s, node in ((2, 1), (20, 1), (21, 2), (22, 3))
-)
-
-
 @pytest.mark.parametrize(("hop_limit", "expected"), [(3, [1, 3]), (4, [1, 2, 3]), (5, [1, 1, 2, 3])])
 def test_no_delivery_is_expected_that_the_hop_limit_ends(
     tmp_path: Path, hop_limit: int, expected: list[int]
 ) -> None:
-    path = tmp_path / "ring.toml"
-    path.write_text(_RING)
-    experiment = load_checked(path, {"protocol.hop_limit": str(hop_limit)})
-    run = judged_run(experiment, tmp_path, "none")
-    answers = [answer for _, answer in read_oracle(run)]
+    """Node 0 receives from all others on a ring; without link 0-1, node 1 is five hops away."""
+    events: list[Event] = [SetPredicate(0.0, 0, "x > 0"), SendMessage(2.0, 1, "x = 2"), LinkDown(5.0, (0, 1))]
+    events += [SendMessage(at_s, node, "x = 20") for at_s, node in ((20.0, 1), (21.0, 2), (22.0, 3))]
+    protocol = ProtocolOptions(hop_limit=hop_limit)
+    experiment = Experiment(
+        "ring", 1, 40.0, 1.0, ring(6), protocol=protocol, workload=None, events=tuple(events)
+    )
+    answers = [answer for _, answer in read_oracle(judged_run(experiment, tmp_path, "none"))]
     assert all(answer["decided"] for answer in answers)
     assert sorted(answer["source"] for answer in answers if answer["expected"]) == expected

@@ -13,19 +13,23 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from router.protocol.services.attention.dissemination import AttentionOptions
 from testbed.cli.main import main
 from testbed.emulation.network.namespaces import descriptors_needed
 from testbed.emulation.run.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
 from testbed.emulation.run.emulation import _bringing_up
 from testbed.emulation.run.estimate import Estimate, estimate
 from testbed.emulation.run.governor import CAUTION
+from testbed.experiments.config import Experiment, ServiceOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.topology import parse_topology_argument
+from testbed.experiments.events import Event, Publish, Refresh, Register, SendMessage, SetPredicate
 from testbed.experiments.workload.generate import generate
 from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import experiment as attention_experiment
 from tests.support.paths import ROOT
+from topos.generators import line
 
 WORK = Estimate(message_hops=10.0, ra_hops=2.0, opening_hops=100.0, opening_s=3.0, rate=8.0)
 ENOUGH = Capacity(processes=100_000, memory_bytes=1e12, descriptors=None, disk_bytes=1e12)
@@ -223,79 +227,29 @@ def test_an_interrupted_bring_up_names_its_step_and_still_is_an_interrupt(
     assert capsys.readouterr().err == "cbcb: bring-up interrupted at captures; nothing was sent\n"
 
 
-LINE = """
-duration_s = 100
-time_scale = 50
-workload = false
-[topology]
-generator = "line"
-nodes = 5
-"""
-EVENTS = """
-[[events]]
-at_s = 0
-action = "set_predicate"
-node = {receiver}
-predicate = "a = 1"
-[[events]]
-at_s = 20
-action = "send_message"
-node = 0
-message = "a = 1"
-[[events]]
-at_s = 30
-action = "send_message"
-node = 0
-message = "a = 2"
-[[events]]
-at_s = 40
-action = "set_predicate"
-node = 1
-predicate = "b = 1"
-"""
+def _on_a_line(*events: Event, service: str = "exhaustive") -> Experiment:
+    """An experiment of 100 s on five nodes, in which nothing happens but these events."""
+    chosen = ServiceOptions("attention", AttentionOptions()) if service == "attention" else ServiceOptions()
+    return Experiment("line", 1, 100.0, 50.0, line(5), service=chosen, workload=None, events=events)
 
 
 @pytest.mark.parametrize(("receiver", "hops"), [(0, 0), (1, 1), (4, 4)])
-def test_hops_are_those_to_the_receivers_that_want_a_message(
-    receiver: int, hops: int, tmp_path: Path
-) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(LINE + EVENTS.format(receiver=receiver))
-    experiment = load_experiment(path)
+def test_hops_are_those_to_the_receivers_that_want_a_message(receiver: int, hops: int) -> None:
+    experiment = _on_a_line(
+        SetPredicate(0.0, receiver, "a = 1"),
+        SendMessage(20.0, 0, "a = 1"),
+        SendMessage(30.0, 0, "a = 2"),
+        SetPredicate(40.0, 1, "b = 1"),
+    )
     made = estimate(experiment, generate(experiment))
     assert (made.message_hops, made.ra_hops) == (hops / 100, 4 / 100)
     assert made.rate > 100 and 0 < made.opening_s < 1
 
 
-PUBLISHED = """
-[service]
-kind = "attention"
-[[events]]
-at_s = 0
-action = "register"
-node = 0
-subscription = "s"
-predicate = "a = 1"
-max = 2
-lifetime_s = 10
-freshness_s = 10
-[[events]]
-at_s = 20
-action = "refresh"
-node = 0
-subscription = "s"
-[[events]]
-at_s = 21
-action = "publish"
-node = 4
-message = "a = 1"
-"""
-
-
-def test_publications_and_subscriptions_of_events_cross_every_link_at_most_once(tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(LINE + PUBLISHED)
-    experiment = load_experiment(path)
+def test_publications_and_subscriptions_of_events_cross_every_link_at_most_once() -> None:
+    registered = Register(0.0, 0, "s", "a = 1", max=2, lifetime_s=10.0, freshness_s=10.0)
+    events = registered, Refresh(20.0, 0, "s"), Publish(21.0, 4, "a = 1")
+    experiment = _on_a_line(*events, service="attention")
     made = estimate(experiment, generate(experiment))
     assert (made.message_hops, made.ra_hops, made.opening_hops) == (4 / 100, 8 / 100, 0)
     assert made.describe().startswith(
@@ -311,17 +265,14 @@ def test_a_check_of_table_1_names_publications_and_renewals(capsys: pytest.Captu
     assert "messages" not in printed and "predicates" not in printed
 
 
-def test_a_rate_beyond_the_estimate_is_warned_of(tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(LINE)
+def test_a_rate_beyond_the_estimate_is_warned_of() -> None:
     made = Estimate(message_hops=1000.0, ra_hops=10.0, opening_hops=50.0, opening_s=1.0, rate=12.34)
-    experiment = load_experiment(path)
-    assert made.warning(experiment) == (
+    assert made.warning(_on_a_line()) == (
         "time_scale 50 is more than this machine keeps up with now, and an emulation would be invalid; "
         'expected at most 12, or "auto"'
     )
-    for enough in ("auto", "12"):
-        assert made.warning(load_experiment(path, {"time_scale": enough})) is None
+    assert made.warning(replace(_on_a_line(), time_scale="auto")) is None
+    assert made.warning(replace(_on_a_line(), time_scale=12.0)) is None
     assert made.describe() == (
         "1e+03 messages and 10 RAs over links per experiment second: a time scale of about 12 at most; "
         "1 s for the opening"
@@ -329,8 +280,6 @@ def test_a_rate_beyond_the_estimate_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["delay_ms", "bandwidth_mbps", "loss_percent"])
-def test_a_governed_rate_excludes_links_with_times_of_their_own(key: str, tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(LINE.replace("50", '"auto"') + f"[links]\n{key} = 3\n")
-    with pytest.raises(ValueError, match=f'time_scale: "auto" and {key} of link 0-1 exclude each other'):
-        load_experiment(path)
+def test_a_governed_rate_excludes_links_with_times_of_their_own(key: str) -> None:
+    with pytest.raises(ValueError, match=f'time_scale.*: "auto" and {key} of link 0-1 exclude each other'):
+        load_experiment(find_experiment("ring5"), {"time_scale": '"auto"', f"links.{key}": "3"})
