@@ -13,7 +13,8 @@ one frame per page. Kin: BIER (RFC 8279) and LIPSIN.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import NamedTuple
 
 from router.wire.format import HEADER as FIELDS
@@ -115,14 +116,8 @@ TLV_FORMATS: dict[Tlv, TlvFormat] = {row.type: row for row in TLVS}
 
 def struct_of(fields: Iterable[Field]) -> struct.Struct:
     """The struct of the numbers with which `fields` begin; it ends before the first other field."""
-    return struct.Struct("!" + "".join(STRUCT_CODES[field.layout] for field in _leading_numbers(fields)))
-
-
-def _leading_numbers(fields: Iterable[Field]) -> Iterator[Field]:
-    for field in fields:
-        if field.layout not in STRUCT_CODES:
-            return
-        yield field
+    numbers = takewhile(STRUCT_CODES.__contains__, (field.layout for field in fields))
+    return struct.Struct("!" + "".join(STRUCT_CODES[layout] for layout in numbers))
 
 
 def offsets_of(fields: Iterable[Field]) -> dict[str, int]:
