@@ -25,15 +25,10 @@ def _read_headers(
 ) -> None:
     """Fills a row of `addresses` (2 x 17 bytes, 0 before), `protocol` and `ports` for each packet.
 
-    `ports` has four columns: both ports, time to live or hop limit, flags of TCP. -1 means none.
+    `ports` has four columns: both ports, time to live or hop limit, flags of TCP. -1, as before, means none.
     `protocols` has the Ethernet type of what is at data[start:ends].
     """
     for row in range(len(start)):
-        protocol[row] = -1
-        ports[row, 0] = -1
-        ports[row, 1] = -1
-        ports[row, 2] = -1
-        ports[row, 3] = -1
         at = start[row]
         end = ends[row]
         ether_type = protocols[row]
@@ -101,7 +96,7 @@ def internet_headers(block: Block) -> dict[str, pa.Array]:
     """
     count = len(block.start)
     addresses = np.zeros((count, 2 * _ADDRESS_BYTES), np.uint8)
-    protocol, ports = np.empty(count, np.int32), np.empty((count, 4), np.int32)
+    protocol, ports = np.full(count, -1, np.int32), np.full((count, 4), -1, np.int32)
     places, protocols = find_headers(block)
     ends = block.start + block.captured
     _READ_HEADERS(block.data, (places, ends, protocols), addresses, protocol, ports)
