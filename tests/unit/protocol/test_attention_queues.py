@@ -107,6 +107,35 @@ def test_a_neighbour_that_does_not_answer_is_asked_three_times_and_no_other() ->
     assert router.idle
 
 
+def test_an_offer_that_is_repeated_gets_the_first_answer() -> None:
+    router = _router()
+    for _ in range(2):
+        assert _flushes(_flushed(router, 1, _CUSTODY)) == [(frozenset({1}), (21, 1), 1.0, _TAKEN)]
+    assert [cached.index for cached in state_of(router).cache] == [Index.PPT]
+    # Older than what is cached: it would be the first to leave.
+    refused = [(frozenset({1}), (21, 2), 5.0, _REFUSED)]
+    assert _flushes(_flushed(router, 2, _CUSTODY, age_s=5)) == refused
+    # With an age that the cache would admit now, the refusal holds: another neighbour may have it.
+    repeated = _flushes(_flushed(router, 2, _CUSTODY, now=20.0))
+    assert repeated == [(frozenset({1}), (21, 2), 1.0, _REFUSED)]
+    assert [cached.id for cached in state_of(router).cache] == [(21, 1)]
+
+
+@pytest.mark.parametrize("known_by", ["cache", "delivery"])
+def test_custody_of_a_publication_that_is_known_is_refused(known_by: str) -> None:
+    """If it is cached, and if it was delivered and has left the cache since."""
+    router = _router()
+    if known_by == "delivery":
+        register(router, 1, lifetime_s=60.0)
+    _flushed(router, 1, _NONE)
+    if known_by == "delivery":
+        upload(router, 11.0, x=2)
+    assert (state_of(router).cache.get((21, 1)) is None) == (known_by == "delivery")
+    answers = _flushes(_flushed(router, 1, _CUSTODY, 12.0, age_s=0))
+    assert answers == [(frozenset({1}), (21, 1), 0.0, _REFUSED)]
+    assert router.counters.dropped["flush_unexpected"] == 1
+
+
 @pytest.mark.parametrize("index", [Index.PPT, Index.DPT, Index.OPT])
 def test_what_somebody_had_is_flushed_as_a_copy_to_all_neighbours(index: Index) -> None:
     router = _router()

@@ -14,7 +14,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.schemes.per_source import PerSource
 from router.wire.frames import AddressedMessage, ClassifiedPredicate, Flags, Frame, FrameType
 from tests.support.one_router import BELOW, NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
-from tests.support.tree_entries import table_of, with_subtrees
+from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
 
 DRP = RouterOptions(scheme="drp")
 
@@ -63,6 +63,22 @@ def test_a_router_that_no_tree_has_takes_messages_of_its_applications(scheme: st
     router.handle(SetPredicate(1, parse_predicate("x = 7")), 0.0)
     actions = router.handle(SendMessage(1, Message({"x": 7})), 0.0)
     assert [type(action) for action in actions] == [Accepted, Deliver]
+
+
+def test_entries_of_sources_that_share_a_disjunction_are_widened_each() -> None:
+    """Nodes 12 and 22 are of one class; the second advertises when both sources have their entries."""
+    table = table_of(((1, 11), (2, 12), (3, 13)), (*entries_of(TABLE), TreeEntry(22, 2, (1,), 3)))
+    below = {source: nodes | ({22} if 12 in nodes else set()) for source, nodes in BELOW.items()}
+    router = set_up(RouterOptions(scheme="psf"), with_subtrees(table, below | {22: below[12]}))
+    assert len(table.classes) == len(TABLE.classes)
+    seq = 0
+    for receiver, x in ((12, 1), (22, 2)):
+        received(router, 12, identified(receiver, f"x = {x}"))
+        for source in (11, 21):
+            for sent_x in (1, 2):
+                seq += 1
+                actions = received(router, 11, msg(source, seq=seq, x=sent_x))
+                assert [interfaces for interfaces, _ in sent(actions)] == ([{2}] if sent_x <= x else [])
 
 
 def test_disjunctions_that_no_entry_asks_for_are_forgotten() -> None:
