@@ -23,7 +23,6 @@ from tests.support.fuzz import cases
 from tests.support.network_cases import CHANGES, MESSAGES, World, worlds
 from tests.support.protocol_network import Network, random_graph
 from tests.support.schemes import EXACT_SCHEMES
-from tests.support.whole_frames import decode, encode
 
 #: Small sets, so that there are false positives.
 PARAMETERS = (
@@ -143,15 +142,6 @@ def test_a_message_of_too_many_bits_goes_nowhere(comes_from: str) -> None:
         assert network.handle(1, FrameReceived(0, frame)) == []
     assert network.dropped() == {"message_refused": 1}
     assert not network.frames
-
-
-def test_routers_of_a_plain_network_drop_and_count_private_frames() -> None:
-    network = World(1, 2, 0).network(RouterOptions())
-    maker = encoder()
-    frame = Frame(FrameType.XRA, 0, 1 << 32, network.epoch, 8, BloomPredicate((maker.filter(only("a = 1")),)))
-    assert decode(encode(frame)) == frame
-    network.handle(1, FrameReceived(0, frame))
-    assert network.routers[1].counters.dropped == {"not_handled": 1}
 
 
 def test_a_heavy_predicate_is_widened_and_loses_nobody() -> None:

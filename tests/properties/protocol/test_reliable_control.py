@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import Message, Operator
+from router.predicates import Message
 from tests.support.fuzz import cases
 from tests.support.network_cases import (
     CHANGES,
@@ -24,7 +23,6 @@ from tests.support.network_cases import (
     table_errors,
     worlds,
 )
-from tests.support.protocol_network import Network, integer, one, random_graph
 from tests.support.schemes import EXACT_SCHEMES
 
 _LOSSES = st.sampled_from((0.05, 0.1, 0.2))
@@ -60,17 +58,3 @@ def test_every_receiver_gets_messages_after_losses_and_changes_of_the_network(
     network.settle()
     network.loss = 0.0
     expect_exact_delivery(network, messages)
-
-
-def test_without_losses_nothing_is_sent_again() -> None:
-    network = Network(random_graph(random.Random(5), 8, 4), _RELIABLE, 5)
-    network.new_epoch()
-    for node in network.routers:
-        network.set_predicate(node, one(integer("a", Operator.EQ, node % 4)))
-        network.request_update(node)
-    network.settle()
-    expect_exact_delivery(network, [Message({"a": 1})])
-    counters = [router.counters for router in network.routers.values()]
-    assert [each.control_repeated + each.control_copies + each.control_unconfirmed for each in counters] == [
-        0
-    ] * len(counters)

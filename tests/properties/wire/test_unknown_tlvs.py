@@ -8,6 +8,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 
 from router.matching.engines import NaiveMatcher
@@ -122,27 +123,21 @@ def test_the_compiled_engine_leaves_known_tlvs_and_type_0_to_the_codec() -> None
     assert fallbacks == [0, *Tlv]
 
 
+@pytest.mark.parametrize("types", [(FrameType.MSG,), (FrameType.RA, FrameType.UR)])
 @settings(deadline=None)
-@given(st.lists(_frames(FrameType.MSG), min_size=1, max_size=8))
-def test_the_compiled_decoder_accepts_such_messages_itself(cases: list[tuple[Frame, bytes]]) -> None:
-    assert _accepted([body for _, body in cases]) == [True] * len(cases)
+@given(data=st.data())
+def test_the_compiled_decoder_accepts_such_bodies_itself(
+    types: tuple[FrameType, ...], data: st.DataObject
+) -> None:
+    bodies = [body for _, body in data.draw(st.lists(_frames(*types), min_size=1, max_size=8))]
+    assert all(_accepted(bodies) if FrameType.MSG in types else _accepted_predicates(bodies))
 
 
-def test_the_compiled_decoder_accepts_no_known_tlv_in_a_message() -> None:
+def test_the_compiled_decoder_accepts_no_known_tlv_but_filters_in_a_predicate() -> None:
     """A TLV of unknown type alone makes a body; an attribute must not be empty."""
-    accepted = _accepted([struct.pack("!BI", tlv, 0) for tlv in range(256)])
-    assert [tlv for tlv in range(256) if accepted[tlv]] == _UNKNOWN
-
-
-@settings(deadline=None)
-@given(st.lists(_frames(FrameType.RA, FrameType.UR), min_size=1, max_size=8))
-def test_the_compiled_decoder_accepts_such_predicates_itself(cases: list[tuple[Frame, bytes]]) -> None:
-    assert all(_accepted_predicates([body for _, body in cases]))
-
-
-def test_the_compiled_decoder_accepts_filters_alone_of_known_tlvs_in_a_predicate() -> None:
-    accepted = _accepted_predicates([struct.pack("!BI", tlv, 0) for tlv in range(256)])
-    assert [tlv for tlv in range(256) if accepted[tlv]] == sorted([*_UNKNOWN, Tlv.FILTER])
+    bodies = [struct.pack("!BI", tlv, 0) for tlv in range(256)]
+    for accepted, known in ((_accepted(bodies), ()), (_accepted_predicates(bodies), (Tlv.FILTER,))):
+        assert [tlv for tlv in range(256) if accepted[tlv]] == sorted([*_UNKNOWN, *known])
 
 
 def _accepted_predicates(bodies: list[bytes]) -> list[bool]:

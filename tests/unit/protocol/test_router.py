@@ -9,6 +9,7 @@ import pytest
 
 from router.matching.engines import factory
 from router.predicates import EVERYTHING, NOTHING, Message
+from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.core.dispatch import EVENTS, FRAMES
@@ -190,6 +191,8 @@ def test_the_hop_limit_ends_a_journey() -> None:
         (11, Frame(FrameType.HELLO, 11, 1, 0, 1, Hello(1)), "not_from_controller"),
         (11, Frame(FrameType.MSG, 11, 1, 1, 9, EVERYTHING), "malformed"),
         (11, Frame(FrameType.RA, 11, 1, 1, 9, Message({})), "malformed"),
+        # A private network has the type.
+        (11, Frame(FrameType.XRA, 11, 1, 1, 9, BloomPredicate(())), "not_handled"),
     ],
 )
 def test_what_cannot_be_used_is_counted(sender: int, frame: Frame, reason: str) -> None:
