@@ -72,20 +72,6 @@ def beyond(tree: Tree, node: int) -> frozenset[int]:
     return subtrees(tree)[node]
 
 
-@settings(max_examples=100, deadline=None)
-@given(topologies(), st.sampled_from(sorted(LAYERS)), st.randoms(use_true_random=False))
-def test_subtrees_hold_the_nodes_of_the_trees(topology: Topology, layer: str, rng: random.Random) -> None:
-    down = frozenset(link.index for link in topology.links if rng.random() < 0.2)
-    forest = LAYERS[layer](topology, down, frozenset())
-    trees = forest.trees()
-    for node, table in router_tables(topology, forest, subtrees=True).items():
-        assert table.subtrees is not None
-        for source in sources_of(table):
-            row = table.subtrees[table.class_of[source] - 1]
-            below = {other for other in sources_of(table) if row[table.class_of[other] - 1]}
-            assert below == beyond(trees[source], node)
-
-
 def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
     """Returns the nodes of a tree beyond a router's interface towards `neighbour`, by the definition."""
     return beyond(tree, neighbour) if tree.parents[neighbour] == router else frozenset()
@@ -171,6 +157,10 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
             )
             if entry.source == router:
                 assert entry.reusable == entry.children
+            assert table.subtrees is not None
+            row = table.subtrees[entry.downstream - 1]
+            below = {other for other in reached if row[table.class_of[other] - 1]}
+            assert below == beyond(tree, router)
             hung = (entry.parent, beyond(tree, router))
             assert numbers.setdefault(entry.downstream, hung) == hung, "one number, two node sets"
         assert len(set(numbers.values())) == len(numbers), "one node set, two numbers"
@@ -204,7 +194,7 @@ def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[
     forests = {name: layer(topology, down_links, down_nodes) for name, layer in LAYERS.items()}
     for forest in forests.values():
         assert set(forest.sources.tolist()) == {node.id for node in topology.nodes} - down_nodes
-        check_tables(topology, forest, broadcast_tables(topology, forest))
+        check_tables(topology, forest, router_tables(topology, forest, subtrees=True))
         check_forest(forest)
     check_shortest(topology, forests["spt"])
     check_minimum(topology, forests["spanning-tree"])

@@ -111,11 +111,3 @@ def test_uniform_draws_stay_within_the_bounds() -> None:
     assert all(0 < each.lifetime_s <= 10 and 0 < each.freshness_s <= 1000 for each in demand.subscriptions)
     constant = Demand(_SMALL, _topology(), 100.0, 1).subscriptions
     assert {(each.max, each.lifetime_s, each.freshness_s) for each in constant} == {(10, 10.0, 1000.0)}
-
-
-def test_the_seed_decides() -> None:
-    def drawn(seed: int) -> list[tuple[float, int, int]]:
-        return list(Demand(_SMALL, _topology(), 100.0, seed).uploads())
-
-    assert drawn(5) == drawn(5)
-    assert drawn(5) != drawn(6)

@@ -168,13 +168,6 @@ def test_a_table_in_ascending_order_is_not_kept_as_filters() -> None:
     assert grown[0] < 10
 
 
-def test_a_table_is_read_without_collections() -> None:
-    out = io.StringIO()
-    Session("counting", out).run((f'statistics "{gc.isenabled()}";' for _ in range(1)), "test")
-    assert out.getvalue() == "False"
-    assert gc.isenabled()
-
-
 def test_clear_forgets_the_table_and_what_was_not_consolidated() -> None:
     assert answers("ifconfig 1 a = 1; consolidate; ifconfig 2 a = 1; clear; select a = 1;") == ["->"]
     assert answers("ifconfig 1 a = 1; clear recycle; ifconfig 3 *; select a = 1; select;") == ["-> 3", "-> 3"]
