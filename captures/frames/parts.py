@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +62,9 @@ class FilePart:
 class _AnyClock(Reassembler):
     """For the times of captures, which go back where a clock was set or captures were joined."""
 
-    def _over(self, now: float) -> list[Any]:
-        """The partial frames whose time is over, in whatever order."""
-        return [key for key, partial in self._partial.items() if partial.deadline <= now]
+    def expire(self, now: float) -> None:
+        for key in [key for key, partial in self._partial.items() if partial.deadline <= now]:
+            self._give_up(key)
 
 
 class CapturedFragments:

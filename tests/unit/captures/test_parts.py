@@ -36,7 +36,7 @@ from captures.datasource.views import FRAMES, OF_FILE, PACKETS, TRAFFIC, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
-from captures.frames.parts import FilePart, balance
+from captures.frames.parts import CapturedFragments, FilePart, balance
 from captures.pcap import blocks
 from captures.pcap.blocks import Block
 from captures.pcap.listing import FileEntry, list_captures
@@ -44,7 +44,7 @@ from captures.pcap.reader import PcapReader
 from router.predicates import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
-from router.wire.header import ROUTER_DESTINATION, node_address
+from router.wire.header import ETHERTYPE, ROUTER_DESTINATION, node_address
 from tests.support.capture_files import pcap, pcapng
 from tests.support.compiled_loops import loops
 from tests.support.run_folder import START_NS, asked_run, pcap_bytes
@@ -185,6 +185,20 @@ def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
         parts = index_file(str(path), 700)
         assert len(parts) > 3
         assert _rows(VIEWS[1], parts) == _rows(VIEWS[1], [FilePart(str(path))])
+
+
+def test_a_frame_is_given_up_after_the_clock_was_set_back() -> None:
+    later, earlier = (
+        [
+            ROUTER_DESTINATION + node_address(source) + ETHERTYPE.to_bytes(2, "big") + payload
+            for payload in fragment(Frame(FrameType.MSG, source, 1, 1, 64, Message({"text": "x" * 2_000})))
+        ]
+        for source in (1, 2)
+    )
+    fragments = CapturedFragments()
+    for at_s, frame in ((1_000, later[0]), (0, earlier[0]), (40, earlier[1])):
+        assert fragments.add(frame, (0, len(frame), at_s * 10**9)) is None
+    assert [place[2] // 10**9 for place in fragments.held()] == [40, 1_000]
 
 
 def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:
