@@ -203,9 +203,10 @@ def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str 
     """
     from testbed.emulation.run.emulation import emulate
     from testbed.machine.checks import require_machine
+    from testbed.machine.probes import datapath
 
     require_machine(experiment)
-    path = emulate(experiment, Path(runs), _datapath("run"), _quiet())
+    path = emulate(experiment, Path(runs), datapath(), _quiet())
     account_run(path, master, _quiet())
     return Result(path)
 
@@ -347,7 +348,6 @@ def sweep(
     return swept(
         *(found, place, _quiet()),
         master=master,
-        datapath=_datapath(found.engine),
         keep=keep,
         retry=retry,
         other_code=other_code,
@@ -441,15 +441,6 @@ def figure(
         chosen.tables(done.results),
         page,
     )
-
-
-def _datapath(engine: str) -> str:
-    """Returns Open vSwitch's datapath on this machine for an emulation; a simulation has none."""
-    if engine != "run":
-        return "user"
-    from testbed.machine.probes import datapath
-
-    return datapath()
 
 
 def _new_axes() -> Axes:

@@ -37,11 +37,6 @@ def sweep_command(arguments: Namespace) -> int:
     from testbed.terminal.progress import Progress
 
     spec = load_spec(arguments.spec)
-    datapath = "user"
-    if spec.engine == "run":
-        from testbed.machine.probes import datapath as found
-
-        datapath = found()
     progress = Progress(Console())
     try:
         result = sweep(
@@ -49,7 +44,6 @@ def sweep_command(arguments: Namespace) -> int:
             sweep_folder(arguments.runs, spec.name),
             progress,
             master=arguments.master,
-            datapath=datapath,
             keep=arguments.keep_runs,
             retry=arguments.retry_failed,
             other_code=arguments.other_code,

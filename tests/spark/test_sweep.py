@@ -192,7 +192,6 @@ def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -
         "sweep_s",
         master="local[2]",
         progress=Progress(Console(quiet=True)),
-        datapath="user",
     )
     assert {name: row["keys"] for name, row in rows.items() if row["error"] is None} == {
         name: {"kills": 0, "seed": 1} for name in ("0", "2", "3")
@@ -217,7 +216,7 @@ def test_a_context_that_spark_stops_by_itself_fails_no_run(tmp_path: Path) -> No
 
     def run(some: Sequence[Job]) -> None:
         progress = Progress(Console(quiet=True))
-        run_jobs(some, tmp_path, ended, master="local[2]", progress=progress, datapath="user")
+        run_jobs(some, tmp_path, ended, master="local[2]", progress=progress)
 
     with pytest.raises(SessionError, match=r"ended before it was done; .*spark\.log says more"):
         run(jobs)

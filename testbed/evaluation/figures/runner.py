@@ -14,7 +14,6 @@ from testbed.evaluation.sweeps.runner import run_and_keep
 from testbed.evaluation.sweeps.spec import Job, identity
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment
-from testbed.machine import probes
 from testbed.machine.versions import source_version, states_of
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
@@ -63,7 +62,6 @@ def reproduce(
         raise InputError(f"size {size!r}: for engine 'run', not {engine!r}")
     if engine == "run" and figure.calculates:
         raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
-    datapath = probes.datapath() if engine == "run" else "user"
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}
@@ -78,7 +76,7 @@ def reproduce(
     place = SweepFolder(folder)
     rows = place.ended([job for _, job in jobs.values()], other_code, retry=True)
     missing = [job for _, job in jobs.values() if job.identity not in rows]
-    rows |= run_and_keep(missing, place, "figure_s", master=master, progress=progress, datapath=datapath)
+    rows |= run_and_keep(missing, place, "figure_s", master=master, progress=progress)
     failures = []
     for key, (case, job) in jobs.items():
         row = rows[key]

@@ -28,6 +28,7 @@ from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, 
 from testbed.evaluation.sweeps.spec import Job, Spec
 from testbed.evaluation.sweeps.statistics import point_table, save
 from testbed.machine.checks import require_machine
+from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest
 from testbed.results.conclude import judge_run
 from testbed.support.errors import InputError
@@ -44,7 +45,6 @@ def run_and_keep(
     *,
     master: str,
     progress: Progress,
-    datapath: str,
     keep: bool = False,
 ) -> dict[str, Row]:
     """Runs jobs, keeps each row in its folder when the run has ended, and shows the progress.
@@ -72,7 +72,7 @@ def run_and_keep(
     try:
         with progress.stage(stage, f"{len(jobs)} runs"):
             progress.update(remaining.text(done, failed))
-            run_jobs(jobs, place.path, ended, master=master, progress=progress, datapath=datapath, keep=keep)
+            run_jobs(jobs, place.path, ended, master=master, progress=progress, keep=keep)
     finally:
         _require_same_code(jobs[0], rows.values(), place)
     return rows
@@ -100,7 +100,6 @@ def run_jobs(
     *,
     master: str,
     progress: Progress,
-    datapath: str,
     keep: bool = False,
 ) -> None:
     """Runs jobs and passes each row to `ended` as soon as the run has ended.
@@ -124,7 +123,7 @@ def run_jobs(
             simulated, ended, master, folder / RunLayout(folder).spark_log.name, str(runs) if keep else None
         )
     for job in emulated:
-        ended(row_of(job, lambda job: _emulated(job, runs, datapath, master, progress)))
+        ended(row_of(job, lambda job: _emulated(job, runs, master, progress)))
 
 
 def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: str | None) -> None:
@@ -173,9 +172,9 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
                 raise
 
 
-def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progress) -> Measured:
+def _emulated(job: Job, runs: Path, master: str, progress: Progress) -> Measured:
     experiment = job.experiment
-    run_dir = emulate(experiment, runs, datapath, progress)
+    run_dir = emulate(experiment, runs, datapath(), progress)
     layout = RunLayout(run_dir)
     judge_run(layout, experiment)
     if job.measure:
@@ -236,7 +235,6 @@ def sweep(
     progress: Progress,
     *,
     master: str = "local[2]",
-    datapath: str = "user",
     keep: bool = False,
     retry: bool = False,
     other_code: str = REFUSE,
@@ -260,9 +258,7 @@ def sweep(
     missing = list({job.identity: job for job in jobs if job.identity not in rows}.values())
     if len(missing) < len(jobs):
         progress.note(f"{len(jobs) - len(missing)} of {len(jobs)} runs have ended before")
-    rows |= run_and_keep(
-        missing, place, "sweep_s", master=master, progress=progress, datapath=datapath, keep=keep
-    )
+    rows |= run_and_keep(missing, place, "sweep_s", master=master, progress=progress, keep=keep)
     runs = place.write_tables(jobs, rows)
     skip = dict.fromkeys((RUN, SEED, ERROR))
     unfinished = folder / f"{POINTS}.tmp"

@@ -257,7 +257,6 @@ def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
             rows.append,
             master="local[1]",
             progress=Progress(Console(file=io.StringIO())),
-            datapath="user",
         )
     assert not rows
     assert not list(tmp_path.iterdir())
