@@ -35,8 +35,7 @@ from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos import Link, Topology
 
 #: Virtual time of the computation of all tables, for each pair of nodes: a constant, so that all runs are
-#: equal. Compiled code takes 400 ns and more for 1,000 nodes, but no router forwards frames
-#: during the computation, and with that time each of 10,000 would repeat its HELLO 40 times.
+#: equal. It is short, since no router forwards frames meanwhile, and each would repeat its HELLO.
 _COMPUTE_NS_PER_PAIR = 50
 
 

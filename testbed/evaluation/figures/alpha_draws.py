@@ -12,7 +12,7 @@ import random
 import statistics
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -215,7 +215,12 @@ def _entries(
 ) -> Iterator[tuple[TableRow, list[int], int]]:
     """Each row of forwarding state with the receivers behind it, and how often the table holds it."""
     neighbours = experiment.topology.neighbours(node)
-    below_of = cache(lambda source: _below(forest, source, node, receivers))
+
+    @cache
+    def below_of(source: int) -> dict[int, int]:
+        places = receivers_below(forest.tree(source), receivers)
+        return {child: below for parent, child, below in places if parent == node}
+
     for row in rows:
         interface, sources = row["interface"], row.get("sources")
         if row.get("part") != "forwarding" or interface is None:
@@ -225,9 +230,3 @@ def _entries(
         below = below_of(node if sources is None else sources[0])[child]
         copies = len(sources) if sources is not None and row.get("copies") else 1
         yield row, [each for each in receivers if below >> each & 1], copies
-
-
-def _below(forest: Forest, source: int, node: int, receivers: Container[int]) -> dict[int, int]:
-    """Returns child of a node on the tree of a source -> the receivers behind it, as bits (1 << node)."""
-    places = receivers_below(forest.tree(source), receivers)
-    return {child: below for parent, child, below in places if parent == node}

@@ -134,7 +134,6 @@ def _case(nodes: int, layer: str, size: str, variant: str = "") -> Case:
 
 
 def _senders(nodes: int) -> int:
-    """The number of senders, 20 % of the nodes."""
     return max(1, int(nodes * 0.2 + 0.5))
 
 

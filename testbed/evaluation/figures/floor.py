@@ -11,6 +11,7 @@ positives that remain are the messages that nobody but their sender's router rec
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -47,8 +48,7 @@ class PerfectTables:
 
     def __init__(self, forest: Forest) -> None:
         self._parents = forest.parents
-        #: Source -> the children of each node on the source's tree.
-        self._children: dict[int, list[list[int]]] = {}
+        self._tree = cache(forest.tree)
 
     def spread(self, source: int, receivers: Collection[int]) -> tuple[int, int]:
         """Returns at how many routers a message arrives, and at how many of them it is a false positive.
@@ -56,17 +56,13 @@ class PerfectTables:
         Args:
             receivers: the nodes whose predicates select the message.
         """
-        children = self._children_of(source)
-        wanted = self._behind_a_link_of_interest(source, receivers)
-        reached, wasted = 0, 0
-        pending = [source]
-        while pending:
-            node = pending.pop()
-            reached += 1
-            onwards = [child for child in children[node] if wanted[child]]
-            wasted += not onwards and node not in receivers
-            pending += onwards
-        return reached, wasted
+        tree, wanted = self._tree(source), self._behind_a_link_of_interest(source, receivers)
+        reached, forwarding = {source}, set()
+        for node in tree.order[1:]:
+            if wanted[node] and tree.parents[node] in reached:
+                reached.add(node)
+                forwarding.add(tree.parents[node])
+        return len(reached), len(reached - forwarding - set(receivers))
 
     def _behind_a_link_of_interest(self, source: int, receivers: Collection[int]) -> list[bool]:
         """Whether each node is the next on the way of its parent, on the tree of `source`, to a receiver."""
@@ -77,12 +73,3 @@ class PerfectTables:
         # The parent of the source is none, and that of a node that the source does not reach.
         wanted[parent == NO_PARENT] = False
         return cast("list[bool]", wanted.tolist())
-
-    def _children_of(self, source: int) -> list[list[int]]:
-        if source not in self._children:
-            children: list[list[int]] = [[] for _ in self._parents]
-            for node, parent in enumerate(self._parents[source].tolist()):
-                if parent != NO_PARENT:
-                    children[parent].append(node)
-            self._children[source] = children
-        return self._children[source]
