@@ -64,7 +64,7 @@ def pub_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
 
 
-def pub_command(arguments: Namespace) -> int:
+def pub_command(arguments: Namespace) -> None:
     """Prints `SOURCE:NUMBER`, as `cbcb trace` takes it, of each message sent."""
     try:
         messages = [parse_message(text) for text in arguments.message]
@@ -75,7 +75,6 @@ def pub_command(arguments: Namespace) -> int:
         for each in messages:
             source, seq = send(each)
             put(message(source, seq))
-    return 0
 
 
 #: Wall seconds between two looks for lifetimes that are over.

@@ -81,7 +81,7 @@ def plot_arguments(parser: ArgumentParser) -> None:
     add_other_code(parser, REFUSE, KEEP)
 
 
-def plot_command(arguments: Namespace) -> int:
+def plot_command(arguments: Namespace) -> None:
     """Writes the plot, and prints its numbers."""
     from testbed.evaluation.sweeps.folder import read_runs, sources_of
     from testbed.evaluation.sweeps.spec import Plot
@@ -106,7 +106,6 @@ def plot_command(arguments: Namespace) -> int:
             f"median {found.median:.4g} [{found.p10:.4g}, {found.p90:.4g}], {found.runs} runs"
         )
     put(f"plot: {arguments.output}")
-    return 0
 
 
 def figure_arguments(parser: ArgumentParser) -> None:
@@ -205,7 +204,7 @@ def attack_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="an object a line")
 
 
-def attack_command(arguments: Namespace) -> int:
+def attack_command(arguments: Namespace) -> None:
     """Prints the share that each attack identifies, beside a guess that sees no frame."""
     from captures.rundir import RunLayout
     from testbed.evaluation.attacks.attacks import ATTACKS
@@ -228,7 +227,7 @@ def attack_command(arguments: Namespace) -> int:
                 "baseline": outcome.baseline,
             }
             put(json.dumps(row))
-        return 0
+        return
     from rich.console import Console
     from rich.table import Table
 
@@ -250,4 +249,3 @@ def attack_command(arguments: Namespace) -> int:
     Console().print(table)
     for name in names:
         put(f"{name}: {ATTACKS[name].doc}")
-    return 0

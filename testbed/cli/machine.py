@@ -55,7 +55,7 @@ def clean_arguments(_parser: ArgumentParser) -> None:
     """Takes none."""
 
 
-def clean_command(_arguments: Namespace) -> int:
+def clean_command(_arguments: Namespace) -> None:
     """Prints what was removed and which live runs were left alone."""
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
@@ -71,7 +71,6 @@ def clean_command(_arguments: Namespace) -> int:
         put(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
     if cleaned.failures:
         raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))
-    return 0
 
 
 def wireshark_arguments(parser: ArgumentParser) -> None:
@@ -90,7 +89,7 @@ def wireshark_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def wireshark_command(arguments: Namespace) -> int:
+def wireshark_command(arguments: Namespace) -> None:
     """Installs, or as the options say, removes or prints."""
     topology = None
     if arguments.topology is not None:
@@ -105,7 +104,7 @@ def wireshark_command(arguments: Namespace) -> int:
     if arguments.print:
         for target in installation.files:
             put(f"{installation.state(target):9} {target}")
-        return 0
+        return
     act, verb = (installation.uninstall, "remove") if uninstall else (installation.install, "overwrite")
     done = act(lambda target: _may(arguments, target, verb))
     for target, what in done.items():
@@ -123,7 +122,6 @@ def wireshark_command(arguments: Namespace) -> int:
         put(f"note: {reason}", file=sys.stderr)
     else:
         put(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
-    return 0
 
 
 def _may(arguments: Namespace, target: Path, what: str) -> bool:

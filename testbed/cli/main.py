@@ -21,8 +21,8 @@ from testbed.support.processes import end_like_ctrl_c, open_closed_streams
 from testbed.terminal import reported
 
 #: Command -> its module in `testbed.cli`, and its line of help. `COMMAND_arguments(parser)` of the module
-#: declares the arguments, and `COMMAND_command(arguments)` runs the command and returns the exit status. It
-#: imports libraries that take long to load: help and faults of the command line come at once.
+#: declares the arguments, and `COMMAND_command(arguments)` runs the command and returns the exit status, or
+#: None for 0. It imports libraries that take long to load: help and faults of the command line come at once.
 COMMANDS = {
     "check": ("check", "validate an experiment and say what it would do"),
     "run": ("run", "emulate an experiment, account for every frame, and report"),
@@ -117,7 +117,7 @@ def _run(argv: Sequence[str]) -> int:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))
     with others_only_read():
         module, _ = COMMANDS[arguments.command]
-        return int(_function(module, f"{arguments.command}_command")(arguments))
+        return int(_function(module, f"{arguments.command}_command")(arguments) or 0)
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:

@@ -72,8 +72,8 @@ def link_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def link_command(arguments: Namespace) -> int:
-    """Returns 0 when the link has its new state."""
+def link_command(arguments: Namespace) -> None:
+    """Returns when the link has its new state."""
     running = Running.find(arguments.run)
     u, v = running.node(arguments.u), running.node(arguments.v)
     if arguments.state == "set":
@@ -82,7 +82,6 @@ def link_command(arguments: Namespace) -> int:
         raise InputError(f"{arguments.settings[0]}: expected only with set")
     else:
         running.set_link(u, v, arguments.state)
-    return 0
 
 
 def node_arguments(parser: ArgumentParser) -> None:
@@ -95,11 +94,10 @@ def node_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def node_command(arguments: Namespace) -> int:
-    """Returns 0 when the node has its new state."""
+def node_command(arguments: Namespace) -> None:
+    """Returns when the node has its new state."""
     running = Running.find(arguments.run)
     running.set_node(running.node(arguments.node), arguments.state)
-    return 0
 
 
 def cli_arguments(parser: ArgumentParser) -> None:

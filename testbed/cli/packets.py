@@ -42,7 +42,7 @@ def packets_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def packets_command(arguments: Namespace) -> int:
+def packets_command(arguments: Namespace) -> None:
     """Writes the table; a file appears whole, or not at all.
 
     A file that is no capture, an unknown column and a wrong condition are InputErrors (exit status 2).
@@ -126,7 +126,6 @@ def packets_command(arguments: Namespace) -> int:
         raise InputError(str(error)) from error
     except DatabaseError as error:
         raise InputError(f"--columns, --where: {error}") from error
-    return 0
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def query_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def query_command(arguments: Namespace) -> int:
+def query_command(arguments: Namespace) -> None:
     """Prints the answer, or the list of tables.
 
     Wrong SQL is an InputError (exit status 2).
@@ -58,11 +58,10 @@ def query_command(arguments: Namespace) -> int:
     try:
         if arguments.tables or sql is None:
             put("\n".join(described(describe(run))))
-            return 0
+            return
         answer(run, sql, arguments.format, arguments.output, arguments.rows)
     except QueryError as error:
         raise InputError(str(error)) from error
-    return 0
 
 
 def trace_arguments(parser: ArgumentParser) -> None:

@@ -38,8 +38,6 @@ def account_command(arguments: Namespace) -> int:
     """
     run_dir = find_run(arguments.runs, arguments.run)
     # Spark, pandas and matplotlib take seconds to load.
-    from rich.console import Console
-
     from testbed.results.conclude import conclude
     from testbed.terminal.progress import Progress
 
@@ -51,7 +49,7 @@ def report_arguments(parser: ArgumentParser) -> None:
     add_style(parser, None, "write the figures as PDF in this style, in place of the page")
 
 
-def report_command(arguments: Namespace) -> int:
+def report_command(arguments: Namespace) -> None:
     # pandas and matplotlib take a second to load.
     from captures.tables import store
     from testbed.results.report.render import write_figures, write_report
@@ -66,7 +64,6 @@ def report_command(arguments: Namespace) -> int:
         put(write_report(run_dir))
     else:
         put("\n".join(map(str, write_figures(run_dir, arguments.style))))
-    return 0
 
 
 def live_arguments(parser: ArgumentParser) -> None:
@@ -75,13 +72,12 @@ def live_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
 
 
-def live_command(arguments: Namespace) -> int:
-    """Returns 0 when the run is over, with --until-end; otherwise only Ctrl-C ends it."""
+def live_command(arguments: Namespace) -> None:
+    """Ends with the run, with --until-end; otherwise only Ctrl-C ends it."""
     run_dir = find_run(arguments.runs, arguments.run)
     from testbed.results.live.view import display
 
     display(run_dir, arguments.port, arguments.until_end)
-    return 0
 
 
 def compare_arguments(parser: ArgumentParser) -> None:
@@ -100,14 +96,13 @@ def compare_arguments(parser: ArgumentParser) -> None:
     add_other_code(parser, REFUSE, KEEP)
 
 
-def compare_command(arguments: Namespace) -> int:
+def compare_command(arguments: Namespace) -> None:
     # matplotlib takes a second to load.
-    from rich.console import Console
     from rich.table import Table
 
     from testbed.results.report.comparison import compare, draw_curves, names_of
     from testbed.results.report.style import STYLES, styled
-    from testbed.terminal import foreign, numbers
+    from testbed.terminal import numbers
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
     names = names_of(runs)
@@ -127,7 +122,6 @@ def compare_command(arguments: Namespace) -> int:
         drawn = draw_curves(dict(zip(names, runs, strict=True)), arguments.output)
     if drawn:
         console.print(foreign(f"curves: {arguments.output}"), soft_wrap=True)
-    return 0
 
 
 def _text(value: object, absent: str) -> str:
@@ -143,13 +137,12 @@ def export_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def export_command(arguments: Namespace) -> int:
+def export_command(arguments: Namespace) -> None:
     run_dir = find_run(arguments.runs, arguments.run).resolve()
     archive = arguments.output or Path(run_dir.name + SUFFIX)
     with Console(stderr=True).status("") as status:
         export_run(run_dir, archive, lambda name: status.update(foreign(name)))
     put(archive)
-    return 0
 
 
 def import_arguments(parser: ArgumentParser) -> None:
@@ -157,7 +150,7 @@ def import_arguments(parser: ArgumentParser) -> None:
     add_runs(parser)
 
 
-def import_command(arguments: Namespace) -> int:
+def import_command(arguments: Namespace) -> None:
     with Console(stderr=True).status("") as status:
         run_dir, equal = import_run(
             arguments.archive,
@@ -170,4 +163,3 @@ def import_command(arguments: Namespace) -> int:
             "cbcb: other versions of packages made this run; the archive has their lock file", file=sys.stderr
         )
     put(run_dir)
-    return 0

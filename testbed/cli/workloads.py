@@ -39,7 +39,7 @@ def match_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def match_command(arguments: Namespace) -> int:
+def match_command(arguments: Namespace) -> None:
     """Prints a line for each `select`; a fault in the file is an InputError (exit status 2)."""
     if arguments.engine == COMPILED:
         from router.matching.compiled import COMPILER
@@ -62,7 +62,6 @@ def match_command(arguments: Namespace) -> int:
             raise InputError(f"{arguments.file}: {error.strerror}") from error
     if arguments.stats:
         put(session.statistics(), file=sys.stderr)
-    return 0
 
 
 FORMATS = ("driver", "jsonl")

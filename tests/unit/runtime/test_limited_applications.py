@@ -75,7 +75,7 @@ def _subscribed(*arguments: str) -> int:
 
 @pytest.mark.usefixtures("on_limited")
 def test_sub_refreshes_subscriptions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert applications.pub_command(Namespace(message=["x = 1", "y = 2", "x = 1"])) == 0
+    applications.pub_command(Namespace(message=["x = 1", "y = 2", "x = 1"]))
     capsys.readouterr()
     limits = ("--max", "1", "--lifetime", "60", "--freshness", "300")
     assert _subscribed("x = 1", *limits, "--refresh", "--count", "2") == 0
@@ -107,7 +107,7 @@ def test_sub_says_that_a_lifetime_is_over(
     limited: Node, refresh: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --refresh the next round gets what is published in it."""
-    assert applications.pub_command(Namespace(message=["x = 1"])) == 0
+    applications.pub_command(Namespace(message=["x = 1"]))
     capsys.readouterr()
 
     def put(text: str, **options: Any) -> None:
@@ -115,7 +115,7 @@ def test_sub_says_that_a_lifetime_is_over(
         if text.startswith("4:1 "):
             limited.advance(60)
         elif text.endswith(", round 1"):
-            assert applications.pub_command(Namespace(message=["x = 1"])) == 0
+            applications.pub_command(Namespace(message=["x = 1"]))
 
     written = terminal.put
     monkeypatch.setattr(applications, "put", put)
