@@ -23,22 +23,6 @@ def test_events_happen_in_order_of_time_and_then_of_being_put_down() -> None:
     assert agenda.done == 3
 
 
-def test_an_event_may_put_down_others_at_its_own_time() -> None:
-    agenda = Agenda()
-    happened: list[int] = []
-
-    def again(left: int) -> None:
-        happened.append(left)
-        if left:
-            agenda.at(agenda.now, again, left - 1)
-
-    agenda.at(5, again, 2)
-    while agenda.next_ns is not None:
-        agenda.step()
-    assert happened == [2, 1, 0]
-    assert agenda.now == 5
-
-
 @pytest.mark.parametrize("deadline", [0.0, 0.1, 1 / 3, 1e-9, 12345.678901234567, 0.30000000000000004])
 def test_a_core_that_is_woken_at_its_deadline_sees_that_it_has_come(deadline: float) -> None:
     at_ns = due_ns(deadline)
