@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from inspect import Parameter, cleandoc, signature
 from types import ModuleType
@@ -16,20 +17,17 @@ from typing import Any
 #: Name -> what it measures.
 BENCHMARKS = {
     "bombs": "the longest turn of a router under expensive predicates",
-    "match": "the matching engines beside the C++ original, and the papers' figures",
-    "security": "the cost of a frame in each mode of authentication",
+    "match": "the matching engines beside the C++ original",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
     "forwarding": "a live router at saturation (root)",
-    "hop": "a live router woken for one message at a time: CPU, system calls, functions (root)",
+    "hop": "a live router woken for one message at a time (root)",
     "emulated_hops": "CPU of a message at each router of the default experiment (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
     "columns": "views of frames on one core, by the codec and by compiled code",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "fuzz": "decoder, core, parsers, files, sockets: fuzzed (with atheris, if it is there)",
-    "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",
-    "footprint": "processes, memory, descriptors, time and disk that an emulation takes (root)",
-    "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
+    "footprint": "processes, memory, descriptors, time and disk of an emulation, beside Mininet (root)",
     "soak": "a long run with random faults: memory, descriptors and queues of each part (root)",
     "roots": "a distribution set up from nothing: set-up, default experiment, unit tests (root, debootstrap)",
     "kill_anywhere": "runs whose processes are killed at random moments: what `cbcb clean` leaves (root)",
@@ -56,23 +54,33 @@ def main(arguments: list[str]) -> int:
 
 
 def _parsed(name: str, module: ModuleType, options: list[str]) -> tuple[list[int], dict[str, Any]]:
-    """The arguments of a benchmark's `main`: by its own `configure`, or its options by their names."""
-    if hasattr(module, "configure"):
-        return [], module.configure(options)
-    parser = argparse.ArgumentParser(prog=f"./run.sh bench {name}", description=module.__doc__)
+    """The arguments of a benchmark's `main`: an option for each parameter, of the type of its default."""
+    parser = argparse.ArgumentParser(
+        prog=f"./run.sh bench {name}",
+        description=f"{module.__doc__}\n{cleandoc(module.main.__doc__ or '')}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     several = None
     for parameter in signature(module.main).parameters.values():
+        option, default = "--" + parameter.name.replace("_", "-"), parameter.default
         if parameter.kind is Parameter.VAR_POSITIONAL:
             several = parameter.name
             parser.add_argument(several, type=int, nargs="*", metavar="N")
+        elif default is False:
+            parser.add_argument(option, action="store_true")
         else:
-            option = "--" + parameter.name.replace("_", "-")
-            default = parameter.default
-            kind, shown = (str, default) if isinstance(default, str) else (int, f"{default:,}")
-            metavar = "TEXT" if kind is str else "N"
-            parser.add_argument(option, type=kind, default=default, metavar=metavar, help=f"({shown})")
+            many = isinstance(default, tuple)
+            kind = type(default[0] if many else default)
+            shown = f"({'+'.join(map(str, default)) if many else default})"
+            convert = partial(_split, kind) if many else kind
+            metavar = f"{'TEXT' if kind is str else 'N'}{'+...' if many else ''}"
+            parser.add_argument(option, type=convert, default=default, metavar=metavar, help=shown)
     named = vars(parser.parse_args(options))
     return (named.pop(several) if several is not None else []), named
+
+
+def _split(kind: Callable[[str], Any], text: str) -> tuple[Any, ...]:
+    return tuple(kind(each) for each in text.split("+") if each)
 
 
 if __name__ == "__main__":

@@ -7,23 +7,10 @@ order; the frames of a link overtake each other in half of the cases.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from typing import Any
 
 from tests.support.adversary import attack
-from tests.support.schemes import EXACT_SCHEMES
-
-
-def configure(arguments: list[str]) -> dict[str, Any]:
-    """The options of the command line."""
-    parser = argparse.ArgumentParser(prog="./run.sh bench adversary", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=60, metavar="N", help="(60)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the first case (0)")
-    parser.add_argument("--cases", type=int, default=0, metavar="N", help="at most; 0: as many as fit (0)")
-    parser.add_argument("--scheme", choices=EXACT_SCHEMES, default="pif", help="of the routers (pif)")
-    return vars(parser.parse_args(arguments))
 
 
 def main(seconds: int = 60, seed: int = 0, cases: int = 0, scheme: str = "pif") -> None:
@@ -31,7 +18,7 @@ def main(seconds: int = 60, seed: int = 0, cases: int = 0, scheme: str = "pif") 
 
     Args:
         cases: so many at most; 0: no bound but the time.
-        scheme: of the routers.
+        scheme: of the routers, of `tests.support.schemes.EXACT_SCHEMES`.
 
     Raises:
         SystemExit: a counterexample was found (status 1).

@@ -1,17 +1,32 @@
-"""Views of CBCB frames on one core, by the codec and by compiled code: frames a second."""
+"""Views of CBCB frames on one core, by the codec and by compiled code: frames a second.
+
+The frames are in the captures of a line of routers, one for each link: MSG (17 of 20), RA (2) and SR (1), 82
+bytes each. The integers of messages and predicates are drawn with a seed, each for four frames.
+"""
 
 from __future__ import annotations
 
+import random
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.compute as pc
 
 from captures.datasource.formats import CaptureReader, CbcbSource
-from tests.bench.generated_captures import write_captures
+from captures.rundir import RunLayout
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.wire.frames import Body, FrameType, SenderRequest
 from tests.support.compiled_loops import loops
+from tests.support.wire_conversation import frame, of_router
+from tests.support.wire_tshark import write_capture
+from topos.generators import line
+from topos.loaders import to_json
 
+_LINKS = 8
+_START_NS, _SPAN_NS = 1_700_000_000_000_000_000, 60_000_000_000
+_FRAME_BYTES = 82
 _VIEWS = {
     "all columns": {},
     "three columns of headers": {"columns": "link,type,time_ns"},
@@ -22,12 +37,34 @@ _VIEWS = {
 def main(frames: int = 1_000_000, rounds: int = 4) -> None:
     """Prints the best of `rounds`, and the codec's one round with a part of the frames."""
     with tempfile.TemporaryDirectory(prefix="cbcb-bench-") as made:
-        folder = Path(made, "run")
-        first, *_ = write_captures(folder, frames)
-        _show("all columns, codec", [_read(first, {}, compiled=False)])
+        run = RunLayout(Path(made, "run"))
+        run.captures_folder.mkdir(parents=True)
+        run.topology.write_text(to_json(line(_LINKS + 1)))
+        for link in range(_LINKS):
+            write_capture(run.capture(f"link-{link}-{link + 1}"), _frames(link, frames // _LINKS))
+        _show("all columns, codec", [_read(run.capture("link-0-1"), {}, compiled=False)])
         for name, options in _VIEWS.items():
             # The first round loads, or compiles, the loops.
-            _show(name, [_read(folder, options, compiled=True) for _ in range(rounds + 1)][1:])
+            _show(name, [_read(run.path, options, compiled=True) for _ in range(rounds + 1)][1:])
+
+
+def _frames(link: int, count: int) -> Iterator[tuple[int, bytes]]:
+    """The frames of a link, in both directions, with their times."""
+    rng, drawn = random.Random(link), 0
+    for number in range(count):
+        if number % 4 == 0:
+            drawn = rng.randrange(2**40)
+        kind, body = _body(number % 20, drawn)
+        data = of_router(link + number % 2, frame(kind, link, number // 4, body))
+        yield _START_NS + number * (_SPAN_NS // count), data.ljust(_FRAME_BYTES, b"\0")
+
+
+def _body(place: int, drawn: int) -> tuple[FrameType, Body]:
+    if place < 17:
+        return FrameType.MSG, Message({"n": drawn, "price": 0.25})
+    if place < 19:
+        return FrameType.RA, Predicate((Filter((Constraint("n", Type.INTEGER, Operator.LT, drawn),)),))
+    return FrameType.SR, SenderRequest(250_000)
 
 
 def _show(name: str, measured: list[tuple[int, float]]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from scapy.layers.l2 import Ether
 
-from captures.datasource.views import FRAMES, TRAFFIC, View
+from captures.datasource.views import FRAMES, View
 from captures.frames.columns import COLUMNS, NUMBER, VALUE_TYPES
 from captures.frames.parts import FilePart
 from router.predicates import Message, Predicate, type_of
@@ -119,13 +119,6 @@ def _by_spark(capture: Path, columns: Sequence[str], compiled: bool) -> list[dic
     return _read(View(FRAMES, tuple(columns)), capture, compiled)
 
 
-def _by_counting(capture: Path, compiled: bool) -> list[dict[str, Any]]:
-    """View `traffic`, each frame in a time bin of its own."""
-    view = View(TRAFFIC, ("bin_ns", "type", "frames", "frames_undecodable"), bin_ns=1)
-    rows = _read(view, capture, compiled)
-    return sorted(rows, key=lambda row: int(row["bin_ns"]))
-
-
 def _read(view: View, capture: Path, compiled: bool) -> list[dict[str, Any]]:
     with loops(compiled=compiled):
         return [row for batch in view.read(FilePart(str(capture))) for row in batch.to_pylist()]
@@ -202,8 +195,7 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
         shown = rows(capture, [f"cbcb.{name}" for name in _SHOWN])
         full = [_by_spark(capture, list(COLUMNS), compiled) for compiled in WAYS]
         headers = [_by_spark(capture, _HEADERS_ONLY, compiled) for compiled in WAYS]
-        counted = [_by_counting(capture, compiled) for compiled in WAYS]
-    assert {len(shown), *map(len, full), *map(len, headers), *map(len, counted)} == {count}
+    assert {len(shown), *map(len, full), *map(len, headers)} == {count}
     for number, outcome in enumerate(outcomes):
         if (found := _by_scapy(frames[number])) != outcome:
             tell(number, "Scapy", found)
@@ -212,10 +204,6 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
         for table in headers:
             if table[number]["undecodable"] != outcome[0]:
                 tell(number, "Spark, headers only", table[number])
-        for table in counted:
-            found = (table[number]["type"], table[number]["frames"], table[number]["frames_undecodable"])
-            if found != (headers[0][number]["type"], 1, outcome[0] is not None):
-                tell(number, "Spark, traffic", found)
         if _dissector_differs(shown[number], outcome):
             tell(number, "dissector", shown[number])
     return Counter(str(outcome[0] or "decodes") for outcome in outcomes), wrong

@@ -12,36 +12,30 @@ Open vSwitch, captures, kernel and the applications, and other programs, so noth
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 from rich.console import Console
 
 from router.runtime.client import Client
 from testbed.emulation.run.emulation import Emulation
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.probes import datapath
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from testbed.support.names import host_device
 from testbed.terminal.progress import Progress
-from tests.bench.bare_hop import frame
-from tests.support.paths import ROOT
+from tests.bench.bare import bare_process, frame
 from tests.support.runtime_wire import socket_in
 
-_DEFAULT = ROOT / "testbed" / "experiments" / "shipped" / "default.toml"
-#: The one with a bar first: each takes a minute and more.
-_ENGINES = ["compiled", "counting", "naive"]
 _FEW = 3
 #: Seconds in which bare loops forward, hops of each of their frames, and seconds until the last has arrived.
 _BARE_S = 10.0
@@ -49,25 +43,19 @@ _HOPS = 6
 _DRAIN_S = 0.5
 
 
-def configure(arguments: list[str]) -> dict[str, Any]:
-    """The keyword arguments of `main` that a command line asks for."""
-    parser = argparse.ArgumentParser(prog="./run.sh bench emulated_hops", description=__doc__)
-    parser.add_argument("--engines", type=lambda text: text.split("+"), default=_ENGINES, metavar="NAME+...")
-    parser.add_argument(
-        "--rate", type=int, default=300, metavar="N", help="messages a minute of each sender (300)"
-    )
-    parser.add_argument("--no-record", action="store_true", help="routers record nothing")
-    return vars(parser.parse_args(arguments))
+def main(engines: Sequence[str] = ("compiled", "counting", "naive"), rate: int = 300) -> None:
+    """Prints microseconds of CPU for each message at each router, and for a hop of the bare loop.
 
-
-def main(engines: list[str], rate: int, no_record: bool) -> None:
-    """Prints microseconds of CPU for each message at each router, and for a hop of the bare loop."""
+    Args:
+        engines: the one with a bar first: each takes a minute and more.
+        rate: messages a minute of each sender.
+    """
     print(
         f"{'engine':10} {'messages':>9} {'us CPU a hop':>13} {'of it user':>11} {'by the core':>12}"
         f" {'bare loop':>10} {'ratio':>6} {'machine':>8}"
     )
     for engine in engines:
-        (base, _), (full, bare) = (_measured(engine, each, not no_record) for each in (_FEW, rate))
+        (base, _), (full, bare) = (_measured(engine, each) for each in (_FEW, rate))
         hops, crossings, by_core, user, system, machine = (
             after - before for before, after in zip(base, full, strict=True)
         )
@@ -95,15 +83,14 @@ def _machine_s() -> float:
     return float(times.user + times.nice + times.system + times.irq + times.softirq)
 
 
-def _measured(engine: str, rate: int, record: bool) -> tuple[_Cost, float]:
+def _measured(engine: str, rate: int) -> tuple[_Cost, float]:
     """The cost of a run, and CPU seconds of a bare hop."""
     overrides = {
         "protocol.matcher": engine,
-        "record": str(record).lower(),
         "workload.messages_per_minute": str(rate),
         "workload.changing_receivers_percent": "0",
     }
-    experiment = load_experiment(_DEFAULT, overrides)
+    experiment = load_experiment(find_experiment("default"), overrides)
     with tempfile.TemporaryDirectory() as folder:
         run = new_run_folder(Path(folder), "hops").resolve()
         emulation = _Emulation(experiment, run, datapath(), Progress(Console(quiet=True)))
@@ -138,7 +125,7 @@ class _Emulation(Emulation):
         return total
 
     def bare_hops(self, rate: float) -> float:
-        """CPU seconds of a hop of `tests.bench.bare_hop`, with so many hops a second in the whole network."""
+        """CPU seconds of a hop of `tests.bench.bare`, with so many hops a second in the whole network."""
         for pid in self._routers.pids.values():
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -155,22 +142,10 @@ class _Emulation(Emulation):
         with ExitStack() as stack:
             loops, sockets = [], []
             for node in self.nodes:
-                device, namespace = host_device(node), self.network.host_namespace(node)
-                arguments = [namespace, device, str(node), ",".join(map(str, ports[node]))]
-                loops.append(
-                    stack.enter_context(
-                        subprocess.Popen(
-                            [sys.executable, "-m", "tests.bench.bare_hop", *arguments],
-                            stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE,
-                            text=True,
-                        )
-                    )
-                )
-                sockets.append(stack.enter_context(socket_in(Path(namespace), device)))
-            for loop in loops:
-                assert loop.stdout is not None
-                loop.stdout.readline()
+                place = self.network.host_namespace(node), host_device(node)
+                own = ",".join(map(str, ports[node]))
+                loops.append(stack.enter_context(bare_process(*place, "hops", node, own)))
+                sockets.append(stack.enter_context(socket_in(Path(place[0]), place[1])))
             began, injected = time.monotonic(), 0
             while (now := time.monotonic() - began) < _BARE_S:
                 while injected < now * rate / _HOPS:

@@ -1,91 +1,105 @@
-"""Processes, memory, descriptors and times of an emulation, by the number of its routers.
+"""Processes, memory, descriptors, times and disk that an emulation takes.
 
-They are the constants of `testbed.emulation.run.demand`.
+The constants of `testbed.emulation.run.demand` are measured so.
 
 Networks without a workload are brought up, measured and taken down; a line through the sizes gives the base
-and the share of each router. The default experiment gives the bytes on disk of a captured frame. Needs root.
+and the share of each router. With `--mininet`, plain Mininet sets up the same networks with the same switches
+and without a controller (`topos/mininet_topos.py`).
+
+Then a shipped experiment runs: its verdict and times, the bytes on disk of a captured frame, and the
+processes, memory and CPU of each part, the most of all samples. Memory is the proportional set size (a page
+that n processes share counts 1/n in each); the machine's is all that was in use beyond the start, the
+kernel's devices and namespaces included. Needs root.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import subprocess
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.node import OVSSwitch
 from rich.console import Console
 
-from captures.accounting.account import account_directly
 from captures.rundir import RunLayout
-from testbed.emulation.run.emulation import Emulation, emulate
+from captures.rundir.measures import read_timings
+from testbed.emulation.run.emulation import Emulation
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.probes import datapath
-from testbed.results.conclude import judge_run
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from testbed.support.usage import proportional_bytes
 from testbed.terminal.progress import Progress
+from tests.bench.parts import OTHERS, PARTS, processes_of
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
+from tests.support.system_switches import start_open_vswitch
+from topos.mininet_topos import CbcbTopo
 
 _KEYS = ("processes", "memory_mb", "descriptors", "bring_up_s", "take_down_s")
+_MININET = ("Mininet_up_s", "Mininet_down_s")
+_MIB = 1 << 20
 
 
-def configure(arguments: list[str]) -> dict[str, Any]:
-    """The keyword arguments of `main` that a command line asks for."""
-    parser = argparse.ArgumentParser(prog="./run.sh bench footprint", description=__doc__)
-    parser.add_argument(
-        "--sizes",
-        type=lambda text: [int(each) for each in text.split("+")],
-        default=[25, 50, 100, 200],
-        metavar="N+...",
-        help="numbers of routers (25+50+100+200)",
-    )
-    parser.add_argument("--experiment", default="default", metavar="NAME", help="whose frames (default)")
-    return vars(parser.parse_args(arguments))
+def main(
+    sizes: Sequence[int] = (25, 50, 100, 200), mininet: bool = False, experiment: str = "default"
+) -> None:
+    """Prints what each size takes, the line through the sizes, and the figures of the run.
 
-
-def main(sizes: list[int], experiment: str) -> None:
-    """Prints what each size takes, the line through the sizes, and bytes of the run folder a frame."""
-    print(f"{'routers':>8} {'links':>6}" + "".join(f" {key:>12}" for key in _KEYS))
+    Args:
+        sizes: numbers of routers.
+        experiment: to run; "": none.
+    """
+    keys = _KEYS + _MININET * mininet
+    print(f"{'routers':>8} {'links':>6}" + "".join(f" {key:>14}" for key in keys))
     rows = []
     for size in sizes:
-        links, row = _quiet(size)
-        rows.append(row)
-        print(f"{size:8} {links:6}" + "".join(f" {value:12.1f}" for value in row), flush=True)
+        quiet = dict.fromkeys(("workload.senders_percent", "workload.receivers_percent"), "0")
+        quiet |= {"topology.nodes": str(size), "duration_s": "1", "workload.first_message_s": "0"}
+        chosen = load_experiment(find_experiment("default"), quiet)
+        rows.append(_quiet(chosen) + (_in_mininet(chosen) if mininet else []))
+        links = len(chosen.topology.links)
+        print(f"{size:8} {links:6}" + "".join(f" {value:14.1f}" for value in rows[-1]), flush=True)
     if len(sizes) > 1:
-        for name, column in zip(_KEYS, zip(*rows, strict=True), strict=True):
+        for name, column in zip(keys, zip(*rows, strict=True), strict=True):
             share, base = np.polyfit(sizes, column, 1)
             print(f"{name}: {base:.1f} and {share:.3f} for each router")
-    _of_a_frame(experiment)
+    if experiment:
+        _of_a_run(experiment)
 
 
-def _quiet(size: int) -> tuple[int, list[float]]:
-    """The links of a network, and what it takes while it is up and nothing is sent."""
-    quiet = ("senders_percent", "receivers_percent")
-    overrides = {f"workload.{key}": "0" for key in quiet}
-    overrides |= {"topology.nodes": str(size), "duration_s": "1", "workload.first_message_s": "0"}
-    experiment = load_experiment(find_experiment("default"), overrides)
+def _seconds(action: Callable[[], object]) -> float:
+    started = time.monotonic()
+    action()
+    return time.monotonic() - started
+
+
+def _quiet(experiment: Experiment) -> list[float]:
+    """The figures of a network that is up while nothing is sent."""
     with tempfile.TemporaryDirectory() as folder:
         run = new_run_folder(Path(folder), "footprint").resolve()
         emulation = Emulation(experiment, run, datapath(), Progress(Console(quiet=True)))
         try:
             write_inputs(run, experiment, emulation.workload, datapath(), tag=emulation.state.tag)
-            began = time.monotonic()
-            emulation.bring_up()
-            up_s = time.monotonic() - began
+            up_s = _seconds(emulation.bring_up)
             pids = {process.pid for process in psutil.Process().children(recursive=True)}
             pids |= {process.pid for process in emulation.state.processes if process.alive()}
             memory = proportional_bytes(pids)
             descriptors = max(_descriptors(pid) for pid in (os.getpid(), *pids))
-            began = time.monotonic()
         finally:
-            emulation.abandon()
-        down_s = time.monotonic() - began
-    return len(experiment.topology.links), [len(pids), memory / 1e6, descriptors, up_s, down_s]
+            down_s = _seconds(emulation.abandon)
+    return [len(pids), memory / 1e6, descriptors, up_s, down_s]
 
 
 def _descriptors(pid: int) -> int:
@@ -95,17 +109,52 @@ def _descriptors(pid: int) -> int:
         return 0
 
 
-def _of_a_frame(name: str) -> None:
-    """Prints the bytes of the run folder of a shipped experiment for each captured frame."""
-    experiment = load_experiment(find_experiment(name))
+def _in_mininet(experiment: Experiment) -> list[float]:
+    """Seconds to start and to stop the same network in plain Mininet."""
+    start_open_vswitch()
+    setLogLevel("warning")
+    switch = partial(OVSSwitch, datapath=datapath(), protocols="OpenFlow13")
+    network = Mininet(topo=CbcbTopo(lambda: experiment.topology), switch=switch, controller=None, build=False)
+    return [_seconds(network.start), _seconds(network.stop)]
+
+
+def _of_a_run(name: str) -> None:
+    """Runs a shipped experiment as a user does, and prints its figures."""
+    most: dict[str, Counter[str]] = {each: Counter() for each in ("processes", "memory", "cpu_s")}
+    free, machine = psutil.virtual_memory().available, 0
     with tempfile.TemporaryDirectory() as folder:
-        run = emulate(experiment, Path(folder), datapath(), Progress(Console(quiet=True)))
-        size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
-        layout = RunLayout(run)
-        judge_run(layout, experiment)
-        summary: dict[str, Any] = {}
-        account_directly(run, summary.update)
-        frames = summary["frames_captured"]
-        tables = sum(path.stat().st_size for path in run.rglob("*") if path.is_file()) - size
-        print(json.dumps({"frames": frames, "run_bytes": size, "table_bytes": tables}))
-        print(f"{size / frames:.0f} bytes a frame in captures and logs, {tables / frames:.0f} in tables")
+        run = subprocess.Popen([*CBCB, "run", name, "--runs", folder], cwd=ROOT)
+        started = time.monotonic()
+        while run.poll() is None:
+            took_s = _seconds(partial(_sample, run.pid, most))
+            machine = max(machine, free - psutil.virtual_memory().available)
+            # A sample of 1,000 routers takes seconds: the samples take at most a tenth of the time.
+            time.sleep(max(1.0, 9 * took_s))
+        (path,) = Path(folder).iterdir()
+        timings, summary = read_timings(RunLayout(path)), json.loads(RunLayout(path).summary.read_text())
+        size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    print(f"{name}: exit status {run.returncode}, verdict {summary['verdict']}")
+    print(f"up {timings['bring_up_s']:.1f} s, down {timings['teardown_s']:.1f} s, ", end="")
+    print(f"all {time.monotonic() - started:.0f} s; ", end="")
+    print(f"{size / summary['frames_captured']:.0f} bytes a captured frame in captures, logs and tables")
+    print(f"{'part':24} {'processes':>10} {'MiB':>9} {'CPU s':>9}")
+    for part in (*PARTS, OTHERS):
+        if most["processes"][part]:
+            memory, cpu_s = most["memory"][part] / _MIB, most["cpu_s"][part]
+            print(f"{part:24} {most['processes'][part]:10} {memory:9.0f} {cpu_s:9.1f}")
+    print(f"{'machine, at most':24} {'':10} {machine / _MIB:9.0f}")
+
+
+def _sample(runner: int, most: dict[str, Counter[str]]) -> None:
+    """Notes processes, memory and CPU time of each part of a run, where it is more than before."""
+    pids: dict[str, list[int]] = {}
+    cpu: Counter[str] = Counter()
+    for part, process in processes_of(runner):
+        times = process.cpu_times()
+        pids.setdefault(part, []).append(process.pid)
+        cpu[part] += times.user + times.system
+    for part, members in pids.items():
+        # The union of two counters has the greater count of each part.
+        most["processes"] |= Counter({part: len(members)})
+        most["memory"] |= Counter({part: proportional_bytes(members)})
+        most["cpu_s"] |= Counter({part: cpu[part]})

@@ -10,7 +10,6 @@ Atheris is an extra: `.venv/bin/pip install 'atheris==3.0.0'`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ import sys
 import tempfile
 import time
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -31,24 +31,13 @@ _FAILED = Path("build/fuzz")
 _KEPT, _KEPT_BYTES = 80, 6_000
 
 
-def configure(options: list[str]) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(
-        prog="./run.sh bench fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "targets", nargs="*", choices=[[], *TARGETS], metavar="TARGET", help=", ".join(TARGETS)
-    )
-    parser.add_argument("--seconds", type=int, default=60 * len(TARGETS), metavar="N", help="(%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="add to the corpus in the repository")
-    return vars(parser.parse_args(options))
-
-
-def main(targets: list[str] | None = None, seconds: int = 60 * len(TARGETS), keep: bool = False) -> None:
-    chosen = targets or list(TARGETS)
-    unit = seconds / sum(TARGETS[target].share for target in chosen)
+def main(
+    targets: Sequence[str] = tuple(TARGETS), seconds: int = 60 * len(TARGETS), keep: bool = False
+) -> None:
+    unit = seconds / sum(TARGETS[target].share for target in targets)
     failed = []
     print(f"{'target':12} {'engine':8} {'tried':>12} {'a second':>9} {'corpus':>7} {'coverage':>9}  result")
-    for target in chosen:
+    for target in targets:
         with tempfile.TemporaryDirectory() as folder:
             begun = time.monotonic()
             share = max(1, round(unit * TARGETS[target].share))

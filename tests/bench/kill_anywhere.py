@@ -28,31 +28,18 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from operator import attrgetter
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from testbed.support.run_state import STATE_ROOT, ProcessId, RunState, all_states
+from tests.bench.parts import part_of
 from tests.support.command import CBCB
 from tests.support.network_namespaces import held_by_others, network_namespaces
 from tests.support.paths import ROOT
 
 _MARK = "CBCB_KILL_ANYWHERE"
-#: Part -> a word of the command line of its processes; the first that fits. `commands` are short-lived.
-PARTS = {
-    "runner": "testbed.cli.main",
-    "routers": "router.runtime.parent",
-    "controller": "testbed.controller",
-    "captures": "captures.capturing.recorder",
-    "ovs-vswitchd": "ovs-vswitchd",
-    "ovsdb-server": "ovsdb-server",
-    "prepared": "testbed.cli.prepared",
-    "jvm": "org.apache.spark",
-    "workers": "captures.spark.workers",
-}
-_OTHERS = "commands"
 #: Wall seconds: for the network to come up, for the command to end after a kill, for `cbcb clean`, and for
 #: the kernel to remove things.
 _UP_S, _END_S, _CLEAN_S, _REMOVAL_S = 120.0, 120.0, 60.0, 20.0
@@ -64,38 +51,18 @@ _ENGINES = {"duckdb": ("--engine", "duckdb"), "spark": ("--engine", "spark")}
 _UP_SHARE = 0.75
 
 
-@dataclass(frozen=True)
-class Phases:
-    """The length of an undisturbed run.
-
-    Attributes:
-        whole_s: wall seconds from the start of the command to its end.
-        up_s: wall seconds for which the network is up.
-    """
+class Phases(NamedTuple):
+    """Wall seconds of an undisturbed run: of the whole command, and for which the network is up."""
 
     whole_s: float
     up_s: float
 
 
-@dataclass(frozen=True)
-class Moment:
-    """The moment of a kill.
-
-    Attributes:
-        since_up: whether `at_s` begins when the network is up; otherwise with the command.
-        at_s: wall seconds.
-    """
+class Moment(NamedTuple):
+    """The moment of a kill: wall seconds after the network is up, or after the command has begun."""
 
     since_up: bool
     at_s: float
-
-    @classmethod
-    def drawn(cls, choose: random.Random, phases: Phases) -> Moment:
-        since_up = choose.random() < _UP_SHARE
-        return cls(since_up, choose.uniform(0, phases.up_s if since_up else phases.whole_s))
-
-    def __str__(self) -> str:
-        return f"{'up' if self.since_up else 'start'} + {self.at_s:4.1f} s"
 
 
 @dataclass
@@ -103,18 +70,14 @@ class Outcome:
     """The result of one kill.
 
     Attributes:
-        engine: the engine of the accounting.
-        moment: the moment of the kill.
         part: killed part; None: the run was over.
         status: exit status of the command; None: it had to be killed.
         found: sentences about what was left, or is missing.
     """
 
-    engine: str
-    moment: Moment
     part: str | None
     status: int | None
-    found: list[str] = field(default_factory=list)
+    found: list[str]
 
 
 class Bystanders:
@@ -178,8 +141,7 @@ def marked(mark: str) -> dict[int, str]:
         with suppress(OSError):
             if wanted in process.joinpath("environ").read_bytes().split(b"\0"):
                 command = process.joinpath("cmdline").read_bytes().decode(errors="replace")
-                part = next((part for part, word in PARTS.items() if word in command), _OTHERS)
-                found[int(process.name)] = part
+                found[int(process.name)] = part_of(command)
     return found
 
 
@@ -248,7 +210,7 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
                 victim = choose.choice(sorted(pid for pid, each in processes.items() if each == part))
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-            outcome = Outcome(engine, moment, part, None, not_up)
+            outcome = Outcome(part, None, not_up)
             try:
                 outcome.status = run.wait(_END_S)
             except subprocess.TimeoutExpired:
@@ -313,52 +275,41 @@ def undisturbed(engine: str) -> Phases:
         return Phases(time.monotonic() - started, up_s)
 
 
-def kill_often(
-    kills: int, seed: int, seconds: float = float("inf"), phases: Phases | None = None
-) -> list[Outcome]:
-    """Kills so many times, or until the wall seconds have passed; prints each.
+def kill_often(kills: int, seed: int, phases: Phases | None = None) -> list[Outcome]:
+    """Kills so many times, and prints each.
 
     Args:
         phases: of which the moments are drawn; None: those of an undisturbed run with each engine.
     """
     choose = random.Random(seed)
-    deadline = time.monotonic() + seconds
     outcomes: list[Outcome] = []
     lengths = dict.fromkeys(_ENGINES, phases)
     with Bystanders() as bystanders:
         for number in range(kills):
-            if time.monotonic() > deadline:
-                break
             engine = list(_ENGINES)[number % len(_ENGINES)]
             length = lengths[engine]
             if length is None:
-                # The first one loads and compiles what the others find in memory.
-                length = lengths[engine] = min(
-                    (undisturbed(engine) for _ in range(2)), key=attrgetter("whole_s")
-                )
-                print(
-                    f"{engine}, undisturbed: {length.whole_s:.1f} s, up for {length.up_s:.1f} s", flush=True
-                )
-            outcome = kill_once(engine, Moment.drawn(choose, length), choose, bystanders)
+                length = lengths[engine] = undisturbed(engine)
+                print(f"{engine}, undisturbed: {length}", flush=True)
+            since_up = choose.random() < _UP_SHARE
+            moment = Moment(since_up, choose.uniform(0, length.up_s if since_up else length.whole_s))
+            outcome = kill_once(engine, moment, choose, bystanders)
             outcomes.append(outcome)
-            what = outcome.part or "over"
-            words = f"{engine:6} {outcome.moment} {what:13} status {outcome.status}"
-            print(f"{number + 1}: {words}", flush=True)
-            for sentence in outcome.found:
-                print(f"   {sentence}", flush=True)
+            begin, what = "up" if since_up else "start", outcome.part or "over"
+            print(
+                f"{number + 1}: {engine:6} {begin} + {moment.at_s:4.1f} s {what:13} status {outcome.status}"
+            )
+            print(*(f"   {sentence}\n" for sentence in outcome.found), sep="", end="", flush=True)
     return outcomes
 
 
-def main(kills: int = 200, seed: int = 0, seconds: int = 1_000_000) -> None:
+def main(kills: int = 200, seed: int = 0) -> None:
     """Prints every kill and a table; ends with status 1 if anything was left or is missing."""
-    outcomes = kill_often(kills, seed, seconds)
-    statuses: dict[tuple[str, str], Counter[int | None]] = {}
-    for outcome in outcomes:
-        statuses.setdefault((outcome.part or "over", outcome.engine), Counter())[outcome.status] += 1
-    print(f"\n{'part':14} {'engine':7} {'kills':>5}  exit statuses")
-    for (part, engine), counts in sorted(statuses.items()):
-        shown = ", ".join(f"{status}: {number}" for status, number in counts.most_common())
-        print(f"{part:14} {engine:7} {counts.total():5}  {shown}")
+    outcomes = kill_often(kills, seed)
+    kinds = Counter((outcome.part or "over", outcome.status) for outcome in outcomes)
+    print(f"\n{'part':14} {'status':>6} {'kills':>5}")
+    for (part, status), number in kinds.most_common():
+        print(f"{part:14} {status!s:>6} {number:5}")
     faults = sum(bool(outcome.found) for outcome in outcomes)
     killed = sum(outcome.part is not None for outcome in outcomes)
     print(f"{killed} processes killed; after {faults} of {len(outcomes)} runs something was left or missing")

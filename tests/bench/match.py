@@ -7,18 +7,15 @@ run, each engine on each table in a process of its own. Slow engines match fewer
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
 from router.matching.engines import ENGINES, factory
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.results.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, set_logarithmic_ticks, styled
-from tests.bench.match_figures import FIGURES, draw_figure
 from tests.bench.match_measure import Measured, measure
 
 #: (constraints, interfaces) -> microseconds a message. 10,000: 4 to 6, whatever the interfaces.
@@ -38,52 +35,22 @@ SFF_US = {
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
 
 
-def configure(arguments: list[str]) -> dict[str, Any]:
-    """The keyword arguments of `main` that a command line asks for."""
-    parser = argparse.ArgumentParser(prog="./run.sh bench match", description=__doc__)
-    parser.add_argument("--constraints", type=_numbers, default=[10_000, 100_000, 1_000_000], metavar="N,...")
-    parser.add_argument("--interfaces", type=_numbers, default=[10, 100, 1_000], metavar="N,...")
-    parser.add_argument("--engines", type=lambda text: text.split("+"), default=None, metavar="NAME+...")
-    parser.add_argument("--messages", type=int, default=1_000, metavar="N", help="messages a table (1,000)")
-    parser.add_argument("--budget-s", type=float, default=5, help="seconds an engine and table (5)")
-    parser.add_argument("--passes", type=int, default=1, help="passes of which the fastest counts (1)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--figure", choices=[*FIGURES, "all"], help="one of the papers' figures in place of the engines"
-    )
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for plots (none are made)")
-    return vars(parser.parse_args(arguments))
-
-
-def _numbers(text: str) -> list[int]:
-    units = {"k": 1_000, "M": 1_000_000}
-    try:
-        return [
-            int(part[:-1]) * units[part[-1]] if part[-1:] in units else int(part) for part in text.split(",")
-        ]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers such as 10k,1M, found {text!r}") from None
-
-
 def main(
-    constraints: Sequence[int],
-    interfaces: Sequence[int],
-    engines: Sequence[str] | None,
-    messages: int,
-    budget_s: float,
-    passes: int,
-    seed: int,
-    figure: str | None,
-    plots: Path | None,
+    constraints: Sequence[int] = (10_000, 100_000, 1_000_000),
+    interfaces: Sequence[int] = (10, 100, 1_000),
+    engines: Sequence[str] = tuple(sorted(ENGINES)),
+    messages: int = 1_000,
+    budget_s: float = 5.0,
+    seed: int = 1,
+    plots: str = "",
 ) -> None:
-    """Prints a line for each engine and table, or the papers' figures."""
-    if plots is not None:
-        plots.mkdir(parents=True, exist_ok=True)
-    if figure is not None:
-        for name in FIGURES if figure == "all" else [figure]:
-            draw_figure(name, plots)
-        return
-    names = list(engines or sorted(ENGINES))
+    """Prints a line for each engine and table.
+
+    Args:
+        messages, budget_s: of a table at most, and seconds of an engine on a table.
+        plots: folder for the plot; "": none.
+    """
+    names = list(engines)
     print(f"{messages:,} messages at most, {budget_s:g} s at most; medians of microseconds a message")
     print(
         f"{'constraints':>11} {'interfaces':>10} {'engine':24} {'build s':>8} {'bytes/c':>8} {'us':>10}"
@@ -95,13 +62,14 @@ def main(
         table, drawn = draw_table(workload), list(draw_messages(workload))
         for name in names:
             factory(name)  # what is compiled once is not part of any measurement
-            measured = found[size, count, name] = measure(name, table, drawn, budget_s, passes)
+            measured = found[size, count, name] = measure(name, table, drawn, budget_s)
             _print(size, count, name, measured, found[size, count, names[0]])
         matched = {(m.messages, m.matches) for (s, c, _), m in found.items() if (s, c) == (size, count)}
         if len({answer for answer in matched if answer[0] == messages}) > 1:
             raise AssertionError(f"engines differ, {size:,} constraints, {count:,} interfaces: {matched}")
-    if plots is not None:
-        _plot(found, plots / "matching-growth.png")
+    if plots:
+        Path(plots).mkdir(parents=True, exist_ok=True)
+        _plot(found, Path(plots, "matching-growth.png"))
 
 
 def _print(size: int, count: int, name: str, measured: Measured, first: Measured) -> None:

@@ -27,7 +27,7 @@ class Measured:
     Attributes:
         build_s: from columns to a table.
         nbytes: memory of the table: as the engine has it, or else what the process has grown by.
-        median_us, mean_us: microseconds a message, matching alone.
+        median_us: microseconds a message, matching alone.
         messages: how many were matched.
         matches: interfaces matched by them, in all.
     """
@@ -35,18 +35,12 @@ class Measured:
     build_s: float
     nbytes: int
     median_us: float
-    mean_us: float
     messages: int
     matches: int
 
 
-def measure(
-    engine: str, table: ConstraintColumns, messages: Sequence[Message], budget_s: float, passes: int
-) -> Measured:
+def measure(engine: str, table: ConstraintColumns, messages: Sequence[Message], budget_s: float) -> Measured:
     """Builds the engine and matches the messages in turn, for `budget_s` at most.
-
-    Of several passes over them the fastest counts for each message: what else the machine does falls away,
-    but so does what a message costs whose part of the table is in no cache.
 
     In a child process: it starts with the same memory for every engine, and what it takes is given back.
 
@@ -55,7 +49,7 @@ def measure(
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(engine, table, messages, budget_s, passes, sender))
+    child = context.Process(target=_child, args=(engine, table, messages, budget_s, sender))
     gc.collect()
     gc.freeze()
     child.start()
@@ -76,7 +70,6 @@ def _child(
     table: ConstraintColumns,
     messages: Sequence[Message],
     budget_s: float,
-    passes: int,
     sender: multiprocessing.connection.Connection,
 ) -> None:
     resident = resident_bytes()
@@ -108,12 +101,4 @@ def _child(
         matches += len(found)
         if number + 1 >= _FEWEST and time.perf_counter() > deadline:
             break
-    for _ in range(passes - 1):
-        if time.perf_counter() > deadline:
-            break
-        for number, message in enumerate(inputs[: len(times)]):
-            begun = time.perf_counter_ns()
-            match(message)
-            times[number] = min(times[number], time.perf_counter_ns() - begun)
-    median, mean = statistics.median(times) / 1e3, statistics.fmean(times) / 1e3
-    sender.send(Measured(build_s, nbytes, median, mean, len(times), matches))
+    sender.send(Measured(build_s, nbytes, statistics.median(times) / 1e3, len(times), matches))

@@ -5,13 +5,12 @@ from second 30 on, 75 % receive, half of these change their predicates once in 2
 `--duration`. So every receiver's advertisement has spread everywhere before the first message. No captures
 are kept, and nothing is accounted for. Each size runs in a process of its own, since memory is the process's.
 CPU seconds are of this process, not of the machine; "all" are those of the whole command, with loading and
-writing. Growth is the exponent from one size to the next: 2 means four times as much for twice as many nodes.
+writing.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import resource
 import subprocess
 import sys
@@ -54,22 +53,13 @@ def _children_cpu_s() -> float:
 
 
 def main(*sizes: int, duration: int = 60) -> None:
-    """Prints one line a size as it is measured, then the growth from each to the next.
+    """Prints one line a size as it is measured.
 
     Args:
         duration: experiment seconds.
     """
-    wanted = sorted(sizes or (200, 400, 800, 1600))
     print("".join(f"{name:>14}" for name in ("nodes", *_COLUMNS.values())))
-    found = []
-    for nodes in wanted:
-        found.append(_measure(nodes, duration))
-        print(
-            f"{nodes:14}" + "".join(f"{found[-1][key]:14,.{_DECIMALS.get(key, 0)}f}" for key in _COLUMNS),
-            flush=True,
-        )
-    for (small, before), (large, after) in zip(
-        zip(wanted, found, strict=True), list(zip(wanted, found, strict=True))[1:], strict=False
-    ):
-        exponents = (math.log(after[key] / before[key]) / math.log(large / small) for key in _COLUMNS)
-        print(f"{f'{small}-{large}':>14}" + "".join(f"{exponent:14.2f}" for exponent in exponents))
+    for nodes in sorted(sizes or (200, 400, 800, 1600)):
+        found = _measure(nodes, duration)
+        row = "".join(f"{found[key]:14,.{_DECIMALS.get(key, 0)}f}" for key in _COLUMNS)
+        print(f"{nodes:14}{row}", flush=True)

@@ -3,17 +3,14 @@
 A ring of five, at one experiment second in a wall second: five messages a second, predicates that change
 every 20 s, and a fault every 15 s, drawn from those of `testbed.experiments.events` that a run survives.
 Every few seconds the parts are sampled: anonymous memory (proportional set size), open descriptors, and the
-bytes that wait in the packet sockets of the routers and of the switches. The samples are written as a table
-and a plot. A part is flat if a straight line through the samples of the later two thirds of its life rises by
-less than a bound; parts that a fault starts again, the router of each node among them, begin again with
-each start, and are judged by their longest life. A part whose longest life has too few samples is not
-judged, which is a failure.
+bytes that wait in the packet sockets of the routers and of the switches. A part is flat if a straight line
+through the samples of the later two thirds of its life rises by less than a bound; parts that a fault starts
+again, the router of each node among them, begin again with each start, and are judged by their longest life.
+A part whose longest life has too few samples is not judged, which is a failure.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import random
 import subprocess
@@ -22,22 +19,19 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import psutil
 
 from captures.rundir import RunLayout
-from tests.bench.kill_anywhere import PARTS
+from tests.bench.parts import processes_of
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 
-#: What a line may rise by: memory in MiB and, for an hour, a share for each hour more; descriptors; bytes
-#: that wait.
-_MEMORY_MIB, _DESCRIPTORS, _QUEUED = 4.0, 2.0, 4096.0
+#: Quantity of a sample -> what a line may rise by in an hour; of memory (MiB) a share for each hour more.
+_BOUNDS = {"memory_mib": 4.0, "descriptors": 2.0, "queued": 4096.0}
 #: Of a router: its caches of normal forms (`router.predicates.covering.normal`) take some 2 kB for each
 #: filter that was ever in force, up to 16,384 of them, and are not full after an hour.
 _ROUTER_MIB = 16.0
@@ -46,14 +40,11 @@ _UP = "bring-up:"
 #: Seconds between two faults, and from the last one to the end.
 _FAULT_S, _REST_S = 15.0, 30.0
 _SAMPLES = 300
-#: Of the parts of `PARTS`: those that have the command line of routers, and the process that forks them.
-_ROUTERS, _PARENT = "routers", "parent of routers"
-_SWITCHES = "ovs-vswitchd"
-_NODES = 5
+_PARENT, _SWITCHES = "parent of routers", "ovs-vswitchd"
 #: The parts that are judged.
 JUDGED = (
     *("runner", "controller", _PARENT),
-    *(f"router {node}" for node in range(_NODES)),
+    *(f"router {node}" for node in range(5)),
     *("captures", _SWITCHES, "ovsdb-server"),
 )
 #: A life of a part with fewer samples is not judged.
@@ -66,14 +57,8 @@ lag_max_s = 1e9
 record = false
 
 [topology]
-name = "ring5"
-link = [
-  {{ u = 0, v = 1 }},
-  {{ u = 1, v = 2 }},
-  {{ u = 2, v = 3 }},
-  {{ u = 3, v = 4 }},
-  {{ u = 4, v = 0 }},
-]
+generator = "ring"
+nodes = 5
 
 [workload]
 senders_percent = 100
@@ -89,6 +74,20 @@ first_message_s = 2
 [oracle]
 in_flight_window_s = 1
 """
+#: Faults that a run survives; {node}, {next}: a node and its neighbour, {later}: 3 s after the fault.
+_FAULTS = [
+    'action = "router_stop"\nnode = {node}\nfor_s = 1',
+    'action = "router_restart"\nnode = {node}\naway_s = 1',
+    'action = "descriptors_exhausted"\nnode = {node}\nfor_s = 1',
+    'action = "controller_stop"\nfor_s = 2',
+    'action = "controller_restart"\naway_s = 1',
+    'action = "captures_stop"\nfor_s = 1',
+    'action = "switches_restart"\nnode = 0\naway_s = 0.5',
+    'action = "switch_restart"\nnode = {node}\naway_s = 0.5',
+    'action = "database_restart"\nnode = 0\naway_s = 1',
+    'action = "link_flap"\nlink = [{node}, {next}]\ndown_s = 1',
+    'action = "node_down"\nnode = {node}\n\n[[events]]\nat_s = {later:g}\naction = "node_up"\nnode = {node}',
+]
 
 
 @dataclass(frozen=True)
@@ -119,30 +118,11 @@ def experiment(seconds: int, seed: int) -> str:
     text = _HEAD.format(seed=seed, seconds=seconds)
     at_s = _FAULT_S
     while at_s < seconds - _REST_S:
-        text += f"\n[[events]]\nat_s = {at_s:g}\n{_fault(choose, at_s)}\n"
+        node = choose.randrange(5)
+        fault = choose.choice(_FAULTS).format(node=node, next=(node + 1) % 5, later=at_s + 3)
+        text += f"\n[[events]]\nat_s = {at_s:g}\n{fault}\n"
         at_s += _FAULT_S
     return text
-
-
-def _fault(choose: random.Random, at_s: float) -> str:
-    node, first = choose.randrange(5), choose.randrange(5)
-    link = f"[{first}, {(first + 1) % 5}]"
-    return choose.choice(
-        [
-            f'action = "router_stop"\nnode = {node}\nfor_s = 1',
-            f'action = "router_restart"\nnode = {node}\naway_s = 1',
-            f'action = "descriptors_exhausted"\nnode = {node}\nfor_s = 1',
-            'action = "controller_stop"\nfor_s = 2',
-            'action = "controller_restart"\naway_s = 1',
-            'action = "captures_stop"\nfor_s = 1',
-            'action = "switches_restart"\nnode = 0\naway_s = 0.5',
-            f'action = "switch_restart"\nnode = {node}\naway_s = 0.5',
-            'action = "database_restart"\nnode = 0\naway_s = 1',
-            f'action = "link_flap"\nlink = {link}\ndown_s = 1',
-            f'action = "node_down"\nnode = {node}\n\n'
-            f'[[events]]\nat_s = {at_s + 3:g}\naction = "node_up"\nnode = {node}',
-        ]
-    )
 
 
 @dataclass(frozen=True)
@@ -168,23 +148,20 @@ class Rise:
         return f"{self.part:17} {self.samples:8} {numbers}  {word}"
 
 
-def _samples(runner: psutil.Process, since: float, nodes: Mapping[int, int]) -> Iterator[Sample]:
+def _samples(runner: int, since: float, nodes: Mapping[int, int]) -> Iterator[Sample]:
     """Samples all parts; `nodes`: process id of each router -> its node."""
-    for process in [runner, *runner.children(recursive=True)]:
+    for name, process in processes_of(runner):
+        part = name
+        if name == "routers":
+            part = f"router {nodes[process.pid]}" if process.pid in nodes else _PARENT
         # A part may end while it is read.
         with suppress(psutil.Error, OSError):
-            command = " ".join(process.cmdline())
-            part = next((part for part, word in PARTS.items() if word in command), None)
-            if part == _ROUTERS:
-                part = f"router {nodes[process.pid]}" if process.pid in nodes else _PARENT
-            if part not in JUDGED:
-                continue
-            memory = _memory_mib(process.pid)
-            waits = part == _SWITCHES or process.pid in nodes
-            yield Sample(
-                *(time.monotonic() - since, part, process.pid, memory, process.num_fds()),
-                _queued(process.pid) if waits else 0,
-            )
+            if part in JUDGED:
+                waits = part == _SWITCHES or process.pid in nodes
+                yield Sample(
+                    *(time.monotonic() - since, part, process.pid),
+                    *(_memory_mib(process.pid), process.num_fds(), _queued(process.pid) if waits else 0),
+                )
 
 
 def _nodes(runs: Path) -> dict[int, int]:
@@ -222,59 +199,19 @@ def _rise(part: str, life: Sequence[Sample]) -> Rise:
     later = life[len(life) // 3 :]
     if len(later) < _FEWEST:
         return Rise(part, len(later))
-    at_s = np.array([sample.at_s for sample in later])
-    slopes = [
-        float(np.polyfit(at_s, np.array([getattr(each, name) for each in later], dtype=float), 1)[0])
-        for name in ("memory_mib", "descriptors", "queued")
-    ]
-    life_s = float(at_s[-1] - at_s[0])
-    memory, descriptors, queued = (slope * life_s for slope in slopes)
-    bound = _ROUTER_MIB if part.startswith("router ") else _MEMORY_MIB
-    allowed = bound * max(1.0, life_s / 3600)
-    flat = memory < allowed and descriptors < _DESCRIPTORS and queued < _QUEUED
-    return Rise(part, len(later), memory, descriptors, queued, flat)
+    life_s = later[-1].at_s - later[0].at_s
+    at_s = [sample.at_s for sample in later]
+    risen = {
+        name: float(np.polyfit(at_s, [float(getattr(each, name)) for each in later], 1)[0]) * life_s
+        for name in _BOUNDS
+    }
+    memory_mib = _ROUTER_MIB if part.startswith("router ") else _BOUNDS["memory_mib"]
+    bounds = {**_BOUNDS, "memory_mib": memory_mib * max(1.0, life_s / 3600)}
+    return Rise(part, len(later), **risen, flat=all(risen[name] < bounds[name] for name in bounds))
 
 
-def draw(samples: Sequence[Sample], path: Path) -> None:
-    """Draws the samples: a row each for memory, descriptors and queues."""
-    mpl.use("agg")
-    from matplotlib import pyplot  # after the backend is chosen
-
-    figure, axes = pyplot.subplots(3, 1, sharex=True, figsize=(9, 9), layout="constrained")
-    for axis, name, unit in zip(
-        axes, ("memory_mib", "descriptors", "queued"), ("MiB", "open files", "bytes waiting"), strict=True
-    ):
-        for number, part in enumerate(JUDGED):
-            own = [sample for sample in samples if sample.part == part]
-            axis.plot(
-                [sample.at_s for sample in own],
-                [getattr(sample, name) for sample in own],
-                *(".",),
-                color=pyplot.colormaps["tab20"](number),
-                markersize=2,
-                label=part,
-            )
-        axis.set_ylabel(unit)
-    axes[0].legend(fontsize="small", ncols=3)
-    axes[-1].set_xlabel("wall seconds")
-    figure.savefig(path)
-    pyplot.close(figure)
-
-
-def configure(options: list[str]) -> dict[str, Any]:
-    """Returns the arguments of `main`."""
-    parser = argparse.ArgumentParser(prog="./run.sh bench soak", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=3600, help="(3,600)")
-    parser.add_argument("--seed", type=int, default=0, help="(0)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="where to draw the samples (soak.png)")
-    return vars(parser.parse_args(options))
-
-
-def main(seconds: int = 3600, seed: int = 0, plot: Path | None = None) -> None:
-    """Prints the table of rises; ends with status 1 if the verdict does not hold or a part is not flat.
-
-    Writes `soak.csv` beside the run folder and, unless `plot` names another file, `soak.png`; prints where.
-    """
+def main(seconds: int = 3600, seed: int = 0) -> None:
+    """Prints the table of rises; ends with status 1 if the verdict does not hold or a part is not flat."""
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     file, runs = folder / "soak.toml", folder / "runs"
     file.write_text(experiment(seconds, seed))
@@ -288,33 +225,17 @@ def main(seconds: int = 3600, seed: int = 0, plot: Path | None = None) -> None:
         while run.poll() is None:
             going = _UP in (folder / "output").read_text() and not list(runs.glob("*/lag.json"))
             if going:  # the workload has begun, and not ended
-                samples += _samples(psutil.Process(run.pid), since, _nodes(runs))
+                samples += _samples(run.pid, since, _nodes(runs))
             with suppress(subprocess.TimeoutExpired):
                 run.wait(interval_s)
         output.seek(0)
         said = output.read()
-    with (folder / "soak.csv").open("w", newline="") as table:
-        writer = csv.writer(table)
-        writer.writerow([field.name for field in fields(Sample)])
-        writer.writerows(astuple(sample) for sample in samples)
-    draw(samples, plot or folder / "soak.png")
     summaries = list(runs.glob("*/summary.json"))
-    if not summaries:
-        print(said)
-        sys.exit(1)
-    summary = json.loads(summaries[0].read_text())
-    faults = RunLayout(summaries[0].parent).experiment.read_text().count("[[events]]")
-    print(f"{seconds} s, {faults} events, {summary['epochs']} epochs, {summary['messages_sent']} messages")
-    print(f"verdict {summary['verdict']} {summary['verdict_reasons']}")
-    made, decided = summary["deliveries_made"], summary["deliveries_decided"]
-    missed = summary["false_negatives_after_convergence"]
-    print(
-        f"{made} deliveries; of {summary['deliveries_expected']} expected {decided} decided, {missed} missed"
-    )
-    lost = summary["capture_drops"]
-    print(f"{summary['frames_captured']} captured frames, {lost} lost")
+    # The verdict, deliveries and losses are in the output of the command.
+    print(said)
     print(f"{'part':17} {'samples':>8} {'memory MiB':>11} {'descriptors':>12} {'queued':>8}")
     found = rises(samples)
     print(*found, folder, sep="\n")
-    if summary["verdict"] != "holds" or not all(each.flat for each in found):
+    holds = bool(summaries) and json.loads(summaries[0].read_text())["verdict"] == "holds"
+    if not holds or not all(each.flat for each in found):
         sys.exit(1)

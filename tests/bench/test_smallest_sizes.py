@@ -16,7 +16,7 @@ from tests.support.paths import DOCS, ROOT
 @pytest.mark.parametrize(
     ("command", "row"),
     [
-        ("adversary --scheme psf --seed 7 --cases 2", "seeds 7 to 8: no counterexample"),
+        ("adversary --scheme psf --seed 7 --cases 2", "psf: 2 cases in .*, seeds 7 to 8: no counterexample"),
         ("columns --frames 800 --rounds 1", r"view traffic: 800 frames, [1-9]"),
         pytest.param(
             "forwarding --engines compiled --messages 500 --rounds 1",
@@ -24,10 +24,17 @@ from tests.support.paths import DOCS, ROOT
             marks=pytest.mark.root,
         ),
         pytest.param(
-            "hop --frames 50", r"50 frames \(MSG\), .* \d+\.\d us of CPU a hop", marks=pytest.mark.root
+            "hop --frames 50 --deliver",
+            r"50 frames \(MSG\), .* \d+\.\d us of CPU a hop",
+            marks=pytest.mark.root,
+        ),
+        pytest.param(
+            "bombs --sizes 2000 --shapes substrings",
+            r"substrings +2,000( +\d+\.\d){9} +\d+ +\d+\.\d",
+            marks=pytest.mark.root,
         ),
         (
-            "match --constraints 1k --interfaces 5 --messages 20 --engines compiled+naive",
+            "match --constraints 1000 --interfaces 5 --messages 20 --engines compiled+naive",
             r" +1,000 +5 naive +\d+\.\d+ .* 20 ",
         ),
         (

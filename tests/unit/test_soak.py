@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.experiments.config.load import load_experiment
-from tests.bench.soak import JUDGED, Rise, Sample, draw, experiment, rises
+from tests.bench.soak import JUDGED, Rise, Sample, experiment, rises
 
 
 def _life(
@@ -70,27 +70,11 @@ def test_the_longest_life_of_a_part_is_judged() -> None:
     assert (found.samples, round(found.memory_mib, 6), found.flat) == (60, 0.0, True)
 
 
-def test_the_router_of_each_node_is_judged_by_itself() -> None:
-    lives = [*_life("router 0", 1, 300), *_life("router 1", 2, 90, memory=20.0), *_life("router 2", 3, 60)]
-    found = rises(lives, ["router 0", "router 1", "router 2"])
-    assert [(each.part, each.flat) for each in found] == [
-        ("router 0", True),
-        ("router 1", False),
-        ("router 2", True),
-    ]
-
-
 def test_a_part_with_too_few_samples_is_not_judged() -> None:
     short = [sample for pid in range(10) for sample in _life("controller", pid, 10)]
     assert _judged(short, "controller") == Rise("controller", 7, flat=None)
     assert str(_judged(short, "controller")).endswith("  NOT JUDGED")
     assert [each.flat for each in rises([])] == [None] * len(JUDGED)
-
-
-def test_the_samples_of_every_part_are_drawn(tmp_path: Path) -> None:
-    samples = [sample for pid, part in enumerate(JUDGED) for sample in _life(part, pid, 30)]
-    draw(samples, tmp_path / "soak.png")
-    assert (tmp_path / "soak.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_experiment_of_an_hour_is_valid_and_has_a_fault_every_15_s(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 """The demand of an emulation on the machine, estimated before it starts, and the machine's capacity.
 
 The constants were measured on 2 cores in the userspace datapath. Memory of a network without predicates: a
-fit to `./run.sh bench footprint --sizes 20+60+120+200`, and to `./run.sh bench thousand` less its predicates.
-Memory of predicates, and times: those of the default experiment with 200 routers, and of
-`./run.sh bench bring_up --nodes 200` and `./run.sh bench thousand` on an otherwise idle machine: 4.5 and
-37.7 s up, 1.7 and 16.6 s down. docs/explanation/emulated-network.md holds the estimate beside these
-measurements.
+fit to `./run.sh bench footprint --sizes 20+60+120+200`, and to `waxman1000` in the same benchmark less its
+predicates. Memory of predicates, and times: those of the default experiment with 200 routers, and of
+`waxman200` and `waxman1000` on an otherwise idle machine: 4.5 and 37.7 s up, 1.7 and 16.6 s down.
+docs/explanation/emulated-network.md holds the estimate beside these measurements.
 """
 
 from __future__ import annotations
