@@ -6,14 +6,13 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
 from testbed.experiments.config.load import find_experiment
-from tests.support.command import Cbcb, left_behind
+from tests.support.command import Cbcb, committed, left_behind
 from tests.support.polling import poll
 from tests.support.small_folder import fill
 
@@ -40,23 +39,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
-def events(run: Cbcb) -> list[dict[str, Any]]:
-    """The whole lines of the controller's log so far."""
-    logs = list(run.runs.glob("*/logs/controller.jsonl"))
-    return [json.loads(line) for log in logs for line in log.read_text().splitlines(True) if line[-1] == "\n"]
-
-
-def committed(run: Cbcb, routers: int) -> bool | None:
-    """Whether so many routers share an epoch; None: not yet."""
-    return any((each["event"], each.get("routers")) == ("committed", routers) for each in events(run)) or None
-
-
 def test_a_full_disk_leaves_nothing_behind(small_disk: Path, cbcb: Start) -> None:
     # The preflight check knows that the disk is too small.
     run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account", "--force")
     state = run.state()
-    poll(lambda: committed(run, 5), 300, "the network is up")
     layout = RunLayout(Path(state["run_dir"]))
+    poll(lambda: committed(layout.path), 300, "the network is up")
     poll(lambda: recorded(layout) or None, 120, "applications connect, after the bring-up")
     fill(small_disk)
     run.interrupt()
@@ -69,13 +57,12 @@ def test_a_disk_full_under_the_captures_alone_ends_the_run_which_is_accounted_fo
     scale = ("--set", "duration_s=6000", "--set", "time_scale=10")
     run = cbcb("run", "ring5", *scale, "--engine", "duckdb", "--force", small="pcap")
     state = run.state()
-    poll(lambda: committed(run, 5), 300, "the network is up")
     layout = RunLayout(Path(state["run_dir"]))
+    poll(lambda: committed(layout.path), 300, "the network is up")
     played = captured(layout)
     poll(lambda: captured(layout) > played + 4096 or None, 120, "messages are captured")
     fill(layout.captures_folder)
-    status, output = run.wait()
-    assert status == 1, output
+    output = run.ends(1)
     assert "captures died during the run: [Errno 28] No space left on device" in output
     assert left_behind(state) == []
     summary = json.loads(layout.summary.read_text())
@@ -90,8 +77,8 @@ def test_a_disk_full_under_the_captures_alone_ends_the_run_which_is_accounted_fo
 def test_a_disk_full_under_the_logs_alone_loses_nothing_once_it_has_room(cbcb: Start) -> None:
     run = cbcb("run", "ring5", "--set", "duration_s=120", "--engine", "duckdb", "--force", small="logs")
     state = run.state()
-    poll(lambda: committed(run, 5), 300, "the network is up")
     layout = RunLayout(Path(state["run_dir"]))
+    poll(lambda: committed(layout.path), 300, "the network is up")
     ballast = fill(layout.logs_folder)
     before = recorded(layout)
     played = captured(layout)
@@ -99,8 +86,7 @@ def test_a_disk_full_under_the_logs_alone_loses_nothing_once_it_has_room(cbcb: S
     # What was recorded meanwhile waits in the routers, but for the rest of the blocks that the files had.
     assert recorded(layout) < before + 5 * 4096
     ballast.unlink()
-    status, output = run.wait()
-    assert status == 0, output
+    run.ends()
     summary = json.loads(layout.summary.read_text())
     assert (summary["verdict"], summary["records_lost"]) == ("holds", 0)
     assert all(account["differences"] == [] for account in summary["reconciliation"].values())
@@ -121,11 +107,10 @@ def test_a_disk_full_under_the_logs_to_the_end_is_named_and_leaves_nothing_behin
         "run", str(file), "--set", f"duration_s={duration_s}", "--engine", "duckdb", "--force", small="logs"
     )
     state = run.state()
-    poll(lambda: committed(run, 5), 300, "the network is up")
     layout = RunLayout(Path(state["run_dir"]))
+    poll(lambda: committed(layout.path), 300, "the network is up")
     fill(layout.logs_folder)
-    status, output = run.wait()
-    assert status == 3, output
+    output = run.ends(3)
     assert f"{layout.logs_folder}: No space left on device" in output
     assert left_behind(state) == []
     assert captured(layout) > 0
