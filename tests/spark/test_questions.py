@@ -109,11 +109,3 @@ def test_the_run_has_its_clock(run: Path) -> None:
         run, "SELECT max(abs(time_s - (time_ns - start_ns) / 1e9 * time_scale)) AS s FROM frames, run"
     )
     assert apart["s"] < 1e-6
-
-
-def test_a_number_is_an_integer_or_a_double(run: Path) -> None:
-    sql = "SELECT DISTINCT attributes['price'].number AS n, attributes['text'].number AS t FROM frames"
-    assert sorted(ask(run, f"{sql} WHERE type = 'MSG'"), key=repr) == [
-        {"n": 150.0, "t": None},
-        {"n": 50.0, "t": None},
-    ]

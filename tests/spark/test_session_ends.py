@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
+import re
 import signal
 import subprocess
 import sys
@@ -77,22 +77,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     remove_abandoned()
 
 
-def _start(
-    tmp_path: Path, master: str = "local[2]", most_memory: int = resource.RLIM_INFINITY
-) -> subprocess.Popen[str]:
+def _start(tmp_path: Path, master: str = "local[2]", most_memory: str = "unlimited") -> subprocess.Popen[str]:
     """Starts the driver, which may have so many bytes of address space."""
     # Ctrl-C reaches it whatever the starter of the tests ignores.
-    command = [
-        "env",
-        "--default-signal=INT",
-        sys.executable,
-        "-c",
-        DRIVER,
-        master,
-        str(tmp_path / "spark.log"),
-    ]
-    if most_memory != resource.RLIM_INFINITY:
-        command = ["prlimit", f"--as={most_memory}", *command]
+    command = ["prlimit", f"--as={most_memory}", "env", "--default-signal=INT", sys.executable, "-c", DRIVER]
+    command += [master, str(tmp_path / "spark.log")]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -106,36 +95,29 @@ def _of_spark(folder: Path) -> list[int]:
     ]
 
 
-def _wait_for_processes(folder: Path, wanted: bool) -> None:
-    def difference() -> str | None:
-        found = _of_spark(folder)
-        return None if bool(found) == wanted else f"processes of Spark's: {found}"
-
-    wait_until(difference, DEADLINE_S, "Spark's processes")
+def _wait_for_processes(folder: Path) -> None:
+    wait_until(lambda: None if _of_spark(folder) else "there are none", DEADLINE_S, "Spark's processes")
 
 
-@pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:1"])
-def test_ctrl_c_while_spark_starts_leaves_nothing(tmp_path: Path, temporary: Path, master: str) -> None:
+@pytest.mark.parametrize(
+    ("master", "begun"),
+    [("local[2]", False), ("spark://127.0.0.1:1", False), ("local[2]", True)],
+    ids=["start", "start on a cluster", "query"],
+)
+def test_ctrl_c_leaves_nothing(tmp_path: Path, temporary: Path, master: str, begun: bool) -> None:
     driver = _start(tmp_path, master)
-    _wait_for_processes(temporary, True)
+    if begun:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "started\n"
+        (folder,) = temporary.iterdir()
+        assert folder.name.startswith(f"cbcb-spark-jvm-{driver.pid}-")
+    else:
+        _wait_for_processes(temporary)
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=DEADLINE_S)
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert _of_spark(temporary) == []
     assert [*temporary.glob("*cbcb-spark-*")] == []
-
-
-def test_ctrl_c_during_a_query_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
-    driver = _start(tmp_path)
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "started\n"
-    (folder,) = temporary.iterdir()
-    assert folder.name.startswith(f"cbcb-spark-jvm-{driver.pid}-")
-    driver.send_signal(signal.SIGINT)
-    _, said = driver.communicate(timeout=DEADLINE_S)
-    assert said.rstrip().endswith("KeyboardInterrupt")
-    assert _of_spark(temporary) == []
-    assert [*temporary.iterdir()] == []
 
 
 @pytest.mark.usefixtures("temporary")
@@ -149,7 +131,7 @@ def test_a_jvm_that_is_killed_leaves_no_traceback(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) -> None:
     driver = _start(tmp_path)
-    _wait_for_processes(temporary, True)
+    _wait_for_processes(temporary)
     assert remove_abandoned() == (0, 0)
     # The JVM of a process that dies now waits for ever: it is held, so that it is still starting.
     (spark,) = _of_spark(temporary)[:1]
@@ -165,30 +147,23 @@ def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) 
     assert [*temporary.iterdir()] == []
 
 
-def test_a_folder_that_is_being_made_is_left(temporary: Path) -> None:
-    # Its name before the lock is held.
-    making = temporary / f".cbcb-spark-jvm-{os.getpid()}-abc"
-    making.mkdir()
-    assert remove_abandoned() == (0, 0)
-    assert making.is_dir()
-
-
-def test_a_refusal_of_memory_is_not_blamed_on_java(tmp_path: Path, temporary: Path) -> None:
-    driver = _start(tmp_path, "local[1]", most_memory=1_500_000_000)
-    said, errors = driver.communicate(timeout=DEADLINE_S)
-    assert "does not start: the system refuses memory to Java: Could not" in said, errors
-    assert "allocate" in (tmp_path / "spark.log").read_text()
-    assert [*temporary.glob("*cbcb-spark-*")] == []
-
-
-def test_a_refusal_of_spark_names_its_log(tmp_path: Path, temporary: Path) -> None:
-    driver = _start(tmp_path, "nonsense")
-    said, errors = driver.communicate(timeout=DEADLINE_S)
-    assert said.startswith("Spark on nonsense does not start: "), errors
-    assert said.endswith(f"; {tmp_path / 'spark.log'} says more\n")
-    assert (
-        "nonsense" in (tmp_path / "spark.log").read_text() or "Master" in (tmp_path / "spark.log").read_text()
-    )
+@pytest.mark.parametrize(
+    ("master", "most_memory", "said", "logged"),
+    [
+        ("local[1]", "1500000000", "the system refuses memory to Java: Could not", "allocate"),
+        ("nonsense", "unlimited", "", "nonsense|Master"),
+    ],
+    ids=["memory", "master"],
+)
+def test_a_refusal_names_its_cause_and_the_log(
+    tmp_path: Path, temporary: Path, master: str, most_memory: str, said: str, logged: str
+) -> None:
+    driver = _start(tmp_path, master, most_memory)
+    printed, errors = driver.communicate(timeout=DEADLINE_S)
+    log = tmp_path / "spark.log"
+    assert printed.startswith(f"Spark on {master} does not start: {said}"), errors
+    assert printed.endswith(f"; {log} says more\n")
+    assert re.search(logged, log.read_text())
     assert [*temporary.glob("*cbcb-spark-*")] == []
 
 
@@ -216,17 +191,7 @@ with spark_session("local[1]", Path(sys.argv[1])) as spark:
     print(spark.sql("select timestamp '2026-07-01 12:00:00Z'").collect()[0][0].isoformat())
 """
     script = 'umask 077; echo my_host >/proc/sys/kernel/hostname && exec "$@"'
-    command = [
-        "unshare",
-        "--uts",
-        "sh",
-        "-c",
-        script,
-        "sh",
-        sys.executable,
-        "-c",
-        driver,
-        str(tmp_path / "log"),
-    ]
+    command = ["unshare", "--uts", "sh", "-c", script, "sh"]
+    command += [sys.executable, "-c", driver, str(tmp_path / "log")]
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **users}, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["42", "2026-07-01T14:00:00"], done.stderr

@@ -1,4 +1,7 @@
-"""A sweep on Spark, interrupted and continued."""
+"""Sweeps on Spark, interrupted and continued, or whose runs fail.
+
+After all tests that share a session: a sweep ends the session of its process.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark import SparkContext
 from rich.console import Console
 
 from captures.spark.session import SessionError
-from testbed.evaluation.sweeps import runner as module
+from testbed.cli.main import main
+from testbed.evaluation.figures.reproduction import (
+    FIGURES,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    common,
+)
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
 from testbed.evaluation.sweeps.runner import run_and_keep, run_jobs, sweep
@@ -66,48 +77,10 @@ _MEASURE = "tests.support.killing:measured"
 _CALCULATED: dict[str, Any] = {"measure": _MEASURE, "calculates": True, "source": source_version(_MEASURE)}
 
 
-def _written(folder: Path) -> Path:
+def _written(folder: Path, seeds: int = 3) -> Path:
     path = folder / "s.toml"
-    path.write_text(_SPEC)
+    path.write_text(_SPEC.replace("seeds = 3", f"seeds = {seeds}"))
     return path
-
-
-class StoppedError(Exception):
-    """Stands for Ctrl-C, in the thread of the test."""
-
-
-def test_an_interrupted_sweep_ends_with_the_same_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = _written(tmp_path)
-    spec, progress = load_spec(path), Progress(Console(quiet=True))
-    whole = sweep(spec, tmp_path / "whole", progress)
-    assert (whole.complaints, whole.unfinished) == ([], 0)
-
-    class Stopping(SweepFolder):
-        def keep(self, row: Row) -> None:
-            super().keep(row)
-            if len(list((self.path / "rows").glob("*.json"))) == 2:
-                raise StoppedError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "SweepFolder", Stopping)
-        with pytest.raises(StoppedError):
-            sweep(spec, tmp_path / "again", progress)
-    ended = {row: row.stat().st_mtime_ns for row in (tmp_path / "again" / "rows").glob("*.json")}
-    assert len(ended) == 2
-    again = sweep(spec, tmp_path / "again", progress)
-    assert again.table.read_bytes() == whole.table.read_bytes()
-    # What had ended was not run a second time.
-    assert {row: row.stat().st_mtime_ns for row in ended} == ended
-    crossings = {name: whole.runs[f"message_crossings.{name}"].to_pylist() for name in ("cbcb", "broadcast")}
-    # Flooding is the second half.
-    assert crossings["cbcb"][3:] == crossings["broadcast"][3:]
-    assert all(cbcb < all_ for cbcb, all_ in zip(crossings["cbcb"][:3], crossings["broadcast"], strict=False))
-    points = pq.read_table(tmp_path / "whole" / "points.parquet").to_pylist()
-    (found,) = [p for p in points if p["key"] == "message_crossings.cbcb" and p["routing.scheme"] == "pif"]
-    assert found["mean"] == pytest.approx(sum(crossings["cbcb"][:3]) / 3)
-    assert list(whole.plots.values()) == [tmp_path / "whole" / "plot-1.svg"]
 
 
 def test_a_killed_sweep_is_continued_and_ends_with_the_same_table(tmp_path: Path) -> None:
@@ -115,6 +88,8 @@ def test_a_killed_sweep_is_continued_and_ends_with_the_same_table(tmp_path: Path
     path = _written(tmp_path)
     spec, progress = load_spec(path), Progress(Console(quiet=True))
     whole = sweep(spec, tmp_path / "whole", progress)
+    assert (whole.complaints, whole.unfinished) == ([], 0)
+    assert list(whole.plots.values()) == [tmp_path / "whole" / "plot-1.svg"]
     killed = subprocess.Popen(
         [sys.executable, "-c", _KILLED, "sweep", str(path), "--runs", str(tmp_path)],
         cwd=ROOT,
@@ -133,14 +108,14 @@ def test_a_killed_sweep_is_continued_and_ends_with_the_same_table(tmp_path: Path
     ended = {row: row.stat().st_mtime_ns for row in (folder / "rows").glob("*.json")}
     assert len(ended) == 2
     again = sweep(spec, folder, progress)
+    # What had ended was not run a second time.
     assert again.table.read_bytes() == whole.table.read_bytes()
     assert {row: row.stat().st_mtime_ns for row in ended} == ended
 
 
 def test_a_signal_to_all_processes_ends_a_sweep_with_one_line(tmp_path: Path) -> None:
     """Spark's JVM gets it too: neither its end nor the runs that it had under way are failures."""
-    spec = tmp_path / "s.toml"
-    spec.write_text(_SPEC.replace("seeds = 3", "seeds = 200"))
+    spec = _written(tmp_path, seeds=200)
     sweeping = subprocess.Popen(
         [*CBCB, "sweep", str(spec), "--runs", str(tmp_path)],
         cwd=ROOT,
@@ -159,8 +134,7 @@ def test_a_signal_to_all_processes_ends_a_sweep_with_one_line(tmp_path: Path) ->
 
 
 def test_a_run_that_failed_is_repeated_on_request_alone(tmp_path: Path) -> None:
-    path = tmp_path / "s.toml"
-    path.write_text(_SPEC.replace("seeds = 3", "seeds = 1"))
+    path = _written(tmp_path, seeds=1)
     spec, progress, folder = load_spec(path), Progress(Console(quiet=True)), tmp_path / "sweeps" / "s"
     whole = sweep(spec, folder, progress).table.read_bytes()
     place, (job, _) = SweepFolder(folder), spec.jobs()
@@ -180,12 +154,17 @@ def test_a_run_that_failed_is_repeated_on_request_alone(tmp_path: Path) -> None:
     assert changed == {job.identity}
 
 
-def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -> None:
-    (job, *_) = load_spec(_written(tmp_path)).jobs()
-    jobs = [
-        replace(job, number=number, identity=str(number), parameters={"kills": kills}, **_CALCULATED)
-        for number, kills in enumerate((0, 1, 0, 0))
+def _calculated(folder: Path, kills: Sequence[int]) -> list[Job]:
+    """Jobs that call a function of this project's tests, of which some kill their process."""
+    (job, *_) = load_spec(_written(folder)).jobs()
+    return [
+        replace(job, number=number, identity=str(number), parameters={"kills": each}, **_CALCULATED)
+        for number, each in enumerate(kills)
     ]
+
+
+def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -> None:
+    jobs = _calculated(tmp_path, (0, 1, 0, 0))
     rows = run_and_keep(
         jobs,
         SweepFolder(tmp_path / "swept"),
@@ -201,11 +180,7 @@ def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -
 
 
 def test_a_context_that_spark_stops_by_itself_fails_no_run(tmp_path: Path) -> None:
-    (job, *_) = load_spec(_written(tmp_path)).jobs()
-    jobs = [
-        replace(job, number=number, identity=str(number), parameters={"kills": 0}, **_CALCULATED)
-        for number in range(20)
-    ]
+    jobs = _calculated(tmp_path, [0] * 20)
     rows: list[Row] = []
 
     def ended(row: Row) -> None:
@@ -224,3 +199,47 @@ def test_a_context_that_spark_stops_by_itself_fails_no_run(tmp_path: Path) -> No
     assert 0 < len(kept) < len(jobs)
     run([job for job in jobs if job.identity not in kept])
     assert [row["error"] for row in rows] == [None] * len(jobs)
+
+
+class Broken(Reproduction):
+    """In one case routers keep RAs back, so that deliveries are missed, which the figure does not expect."""
+
+    title = "Broken"
+    paper = ("Nothing is missed.",)
+    measure = "testbed.evaluation.figures.measures:false_negatives"
+
+    def cases(self, size: str) -> list[Case]:
+        del size
+        keys = {
+            "duration_s": 300,
+            "time_scale": 10,
+            "topology__nodes": 8,
+            "workload__changing_receivers_percent": 100,
+            "workload__predicate_change_interval_s": 60,
+            "workload__messages_per_minute": 12,
+        }
+        return [
+            Case("at once", common(**keys)),
+            Case("kept back", common(**keys, protocol__ra_min_interval_s=200)),
+        ]
+
+    def judge(self, results: Results) -> list[Statement]:
+        return [Statement(f"{case.label}: runs", "2", f"{len(results.runs(case))}", None) for case in results]
+
+    def panels(self, results: Results) -> list[Panel]:
+        return [Panel("t", "y", {case.label: results.curves(case) for case in results})]
+
+
+def test_runs_that_fail_are_on_the_page_and_in_the_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FIGURES.register("broken", Broken, "A figure of which half the runs fail.")
+    try:
+        line = ["figure", "broken", "--size", "small", "--seeds", "2", "--runs", str(tmp_path / "runs")]
+        assert main([*line, "-o", str(tmp_path)]) == 1
+    finally:
+        FIGURES.unregister("broken")
+    page = (tmp_path / "broken-small.md").read_text()
+    assert "| runs | at once | 2 | 2 | shown |\n| runs | kept back | 2 | 0 | shown |\n" in page
+    assert page.count("\n- kept back, seed ") == 2
+    assert "failed kept back, seed 1: RunError: verdict fails: " in " ".join(capsys.readouterr().out.split())

@@ -1,9 +1,10 @@
-"""The data sources through Spark: formats, views, filters pushed down, files that are no captures."""
+"""The data sources through Spark: formats, options, schemas, filters pushed down, packets written, errors."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,14 +13,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.datasource.formats import PUSHDOWN, register
+from captures.datasource.formats import PUSHDOWN, captured_frames, register
+from captures.datasource.opening import FLOWS_SQL
 from captures.frames.index import write_index
 from tests.support.capture_files import enhanced, interface, pcap, section
+from tests.support.conversations import FLOWS, write_conversations
 from tests.support.run_folder import good_run
 
 pytestmark = pytest.mark.spark
 
 PACKETS = [(10**18 + number * 10**6, bytes(12) + b"\x08\x00" + bytes([number]) * 40) for number in range(200)]
+_TEXT = "no capture at all, but a text of some length"
+
+
+@pytest.fixture(autouse=True)
+def _registered(spark: SparkSession) -> None:
+    register(spark)
 
 
 @pytest.fixture(params=["false", "true"])
@@ -30,6 +39,10 @@ def pushing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Spa
     yield spark
     spark.conf.unset(PUSHDOWN)
     register(spark)
+
+
+def _rows(table: DataFrame) -> list[str]:
+    return sorted(map(str, table.collect()))
 
 
 def test_packets_of_files_of_every_kind(tmp_path: Path, pushing: SparkSession) -> None:
@@ -46,22 +59,34 @@ def test_packets_of_files_of_every_kind(tmp_path: Path, pushing: SparkSession) -
     read = pushing.read.format("pcap").option("partitionBytes", 2000)
     packets = read.load([f"{tmp_path}/a.pcap", f"file://{tmp_path}/c.pcapng", f"{tmp_path}/*.gz"])
     assert packets.count() == 402
-    one = packets.where("eth_type = 2048 and cut").collect()
-    assert [(row.time_ns, row.captured, row.length, bytes(row.data)) for row in one] == [
-        (7_000, 54, 90, PACKETS[0][1])
-    ]
+    (cut,) = packets.where("eth_type = 2048 and cut").collect()
+    assert (cut.time_ns, cut.captured, cut.length, bytes(cut.data)) == (7_000, 54, 90, PACKETS[0][1])
     (other,) = packets.where("undecodable is not null").collect()
-    assert (other.link_type, other.interface, other.undecodable, other.eth_type) == (
-        113,
-        1,
-        "not_ethernet",
-        None,
-    )
+    assert (other.link_type, other.interface, other.undecodable) == (113, 1, "not_ethernet")
+    assert other.eth_type is None
     late = packets.where(F.col("time_ns") >= PACKETS[150][0]).where(F.col("file").endswith("a.pcap"))
     assert [row.time_ns for row in late.orderBy("time_ns").collect()] == [time for time, _ in PACKETS[150:]]
     # Nothing is left: the filters rule out every part.
     assert packets.where(F.col("time_ns") > 2 * 10**18).count() == 0
     assert packets.where("file = 'none'").count() == 0
+
+
+def test_frames_of_a_run_and_their_sums(tmp_path: Path, pushing: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    read = pushing.read.format("cbcb")
+    frames = read.option("partitions", 3).load(str(run))
+    assert frames.schema == captured_frames(pushing, run, partitions=2).schema
+    assert _rows(frames) == _rows(captured_frames(pushing, run, partitions=2))
+    keys = ("capture", "type")
+    traffic = read.option("view", "traffic").load(str(run))
+    sums = traffic.groupBy(*keys).agg(F.sum("frames"), F.sum("bytes"))
+    counts = frames.groupBy(*keys).agg(F.count("*"), F.sum("length"))
+    assert [*map(tuple, sums.orderBy(*keys).collect())] == [*map(tuple, counts.orderBy(*keys).collect())]
+    # Filters last: those that are pushed stay with what was loaded.
+    on_link = frames.where("link = 1 and type in ('MSG', 'RA')")
+    assert {row.capture for row in on_link.collect()} == {"link-1-2"}
+    of_host = frames.where("kind = 'host' and node = 2")
+    assert of_host.count() == frames.where("capture = 'host-2'").count() > 0
 
 
 def test_filters_of_one_query_are_not_those_of_another(tmp_path: Path, spark: SparkSession) -> None:
@@ -87,68 +112,11 @@ def test_filters_of_one_query_are_not_those_of_another(tmp_path: Path, spark: Sp
     assert counted[1] == [200, 3, 3, 6]
 
 
-def _rows(table: DataFrame) -> list[str]:
-    return sorted(str(row) for row in table.collect())
-
-
-@pytest.mark.parametrize("columns", [None, "offset", "time_ns,file"])
-def test_packets_of_a_time(tmp_path: Path, spark: SparkSession, columns: str | None) -> None:
-    register(spark)
-    odd = [*PACKETS[100:], *PACKETS[:100], *PACKETS[50:60]]  # a clock that was set back
-    (tmp_path / "a.pcap").write_bytes(pcap(odd))
-    (tmp_path / "b.pcapng").write_bytes(section() + interface(tsresol=9) + enhanced(7, PACKETS[0][1]))
-    read = spark.read.format("pcap").option("partitionBytes", 2000)
-    if columns is not None:
-        read = read.option("columns", columns)
-    first, until = PACKETS[20][0], PACKETS[120][0]
-    wanted = read.option("fromNs", first).option("untilNs", until).load(str(tmp_path))
-    everything = spark.read.format("pcap").load(str(tmp_path))
-    inside = everything.where(f"time_ns >= {first} and time_ns < {until}").select(*wanted.columns)
-    assert wanted.count() == inside.count() == 110
-    assert _rows(wanted) == _rows(inside)
-    assert wanted.where("1 = 0").count() == 0
-
-
-@pytest.mark.parametrize("columns", [None, "seq,issuer", "type,time_ns"])
-def test_frames_of_a_time_of_types_and_of_links(
-    tmp_path: Path, spark: SparkSession, columns: str | None
-) -> None:
-    register(spark)
-    run = str(good_run().write(tmp_path / "run"))
-    everything = spark.read.format("cbcb").load(run)
-    times = [row.time_ns for row in everything.select("time_ns").orderBy("time_ns").collect()]
-    first, until = times[len(times) // 4], times[3 * len(times) // 4]
-    given = {} if columns is None else {"columns": columns}
-    for options, condition in (
-        ({"fromNs": first, "untilNs": until}, f"time_ns >= {first} and time_ns < {until}"),
-        ({"types": "MSG, RA"}, "type in ('MSG', 'RA')"),
-        ({"links": "0, 1"}, "link in (0, 1)"),
-        (
-            {"untilNs": until, "types": "MSG", "links": "1"},
-            f"time_ns < {until} and type = 'MSG' and link = 1",
-        ),
-    ):
-        wanted = spark.read.format("cbcb").options(**given, **options).load(run)
-        expected = everything.where(condition).select(*wanted.columns)
-        assert 0 < expected.count() < everything.count()
-        assert _rows(wanted) == _rows(expected)
-        traffic = spark.read.format("cbcb").option("view", "traffic").options(**options).load(run)
-        sums = traffic.groupBy("capture", "type").agg(F.sum("frames"), F.sum("bytes"))
-        frames = everything.where(condition).groupBy("capture", "type").agg(F.count("*"), F.sum("length"))
-        assert [tuple(row) for row in sums.orderBy("capture", "type").collect()] == [
-            tuple(row) for row in frames.orderBy("capture", "type").collect()
-        ]
-
-
 def test_several_runs_and_runs_by_pattern_and_uri(tmp_path: Path, spark: SparkSession) -> None:
-    register(spark)
     one, two = (good_run().write(tmp_path / name) for name in ("run 1", "run-2"))
     (tmp_path / "other").mkdir()
     read = spark.read.format("cbcb").option("columns", "link,node")
-    alone = read.load(str(one))
-    links = alone.groupBy("link", "node").count()
-    assert links.where("link is not null").count() == 2
-    assert links.where("node is not null").count() > 2
+    links = read.load(str(one)).groupBy("link", "node").count()
     uri = f"file://{quote(str(one))}"
     assert _rows(read.load(uri).groupBy("link", "node").count()) == _rows(links)
     doubled = links.withColumn("count", F.col("count") * 2)
@@ -158,38 +126,83 @@ def test_several_runs_and_runs_by_pattern_and_uri(tmp_path: Path, spark: SparkSe
         read.load(f"{tmp_path}/*").count()
 
 
-def test_health_of_files_and_those_that_are_no_captures(tmp_path: Path, spark: SparkSession) -> None:
-    register(spark)
-    content = pcap(PACKETS)
-    (tmp_path / "cut.pcap").write_bytes(content[:-1])
-    (tmp_path / "text.pcap").write_text("no capture at all, but a text of some length")
-    read = spark.read.format("pcap")
-    with pytest.raises(PySparkException, match="starts with 6e6f2063; expected"):
-        read.load(str(tmp_path)).count()
-    assert read.option("ignoreCorruptFiles", "true").load(str(tmp_path)).count() == 199
-    rows = {Path(row.file).name: row for row in read.option("view", "files").load(str(tmp_path)).collect()}
-    assert rows["cut.pcap"].packets == 199
-    assert rows["cut.pcap"].first_ns == PACKETS[0][0]
-    start = len(content) - 16 - len(PACKETS[-1][1])
-    assert rows["cut.pcap"].defect == f"the file ends inside a record, which starts at byte {start}"
-    assert (rows["text.pcap"].packets, rows["cut.pcap"].error) == (0, None)
-    assert "expected the magic number" in rows["text.pcap"].error
+def test_options_are_those_of_sparks_formats(tmp_path: Path, spark: SparkSession) -> None:
+    """Each of them is needed here: for a file that is left out, or an error that is none."""
+    contents = {
+        # The second packet does not decode.
+        "a": pcap([(1, bytes(60)), (2, bytes(9)), (3, bytes(60))]),
+        "old": pcap(PACKETS[:1]),
+        "unwanted": pcap(PACKETS[:1]),
+        "deep/also": pcap(PACKETS[:1]),
+        "deep/also_text": _TEXT.encode(),
+    }
+    (tmp_path / "deep").mkdir()
+    for name, content in contents.items():
+        path = tmp_path / f"{name}.pcap"
+        path.write_bytes(content)
+        second = 1000 if name == "old" else 2000
+        os.utime(path, (second, second))
+    read = spark.read.format("pcap").options(
+        columns="file,packet",
+        mode="dropMalformed",
+        ignoreCorruptFiles="true",
+        ignoreMissingFiles="true",
+        modifiedAfter="1970-01-01T00:16:40",
+        recursiveFileLookup="true",
+        pathGlobFilter="[ao]*",
+    )
+    rows = read.load([str(tmp_path), f"{tmp_path}/no.pcap", f"{tmp_path}/{{x,y}}*.pcap"]).collect()
+    assert sorted(f"{Path(row.file).stem}{row.packet}" for row in rows) == ["a1", "a3", "also1"]
 
 
-def test_traffic_is_the_sum_of_the_frames(tmp_path: Path, pushing: SparkSession) -> None:
+def test_a_schema_is_a_projection(tmp_path: Path, spark: SparkSession) -> None:
     run = str(good_run().write(tmp_path / "run"))
-    traffic = pushing.read.format("cbcb").option("view", "traffic").option("binSeconds", "0.01").load(run)
-    keys = ["capture", "kind", "link", "node", "direction", "from_node", "to_node", "type"]
-    sums = traffic.groupBy(*keys, "bin_ns").agg(F.sum("frames"), F.sum("bytes"), F.sum("frames_undecodable"))
-    frames = pushing.read.format("cbcb").load(run)
-    expected = frames.groupBy(*keys, F.expr("time_ns div 10000000 * 10000000").alias("bin_ns")).agg(
-        F.count("*"), F.sum("length"), F.count("undecodable")
+    everything = spark.read.format("cbcb").load(run)
+    value = "struct<string: string, integer: bigint, double: double, boolean: boolean, number: double>"
+    columns = f"type string, attributes map<string, {value}>, time timestamp"
+    chosen = spark.read.format("cbcb").schema(columns).load(run)
+    expected = everything.select("type", "attributes", "time")
+    assert (chosen.dtypes, _rows(chosen)) == (expected.dtypes, _rows(expected))
+    # The names alone, in Spark's spelling of the types.
+    traffic = spark.read.format("cbcb").option("view", "traffic").schema("frames LONG, link INT").load(run)
+    assert traffic.selectExpr("sum(frames)").collect()[0][0] == everything.count()
+
+
+def test_flows_of_two_files(tmp_path: Path, spark: SparkSession) -> None:
+    write_conversations(tmp_path)
+    spark.read.format("pcap").load(str(tmp_path)).createOrReplaceTempView("packets")
+    assert [tuple(row) for row in spark.sql(FLOWS_SQL).collect()] == FLOWS
+
+
+def test_a_selection_is_written_and_read(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap(PACKETS))
+    (tmp_path / "b.pcap").write_bytes(pcap(PACKETS[:7], link_type=101))
+    packets = spark.read.format("pcap").load([str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap")])
+    chosen = packets.where("packet % 3 = 0")
+    target = tmp_path / "selection"
+    columns = ("time_ns", "length", "captured", "link_type", "data")
+    for mode in ("append", "overwrite"):
+        chosen.write.format("pcap").mode(mode).save(str(target))
+        found = spark.read.format("pcap").load(str(target)).select(*columns)
+        assert _rows(found) == _rows(chosen.select(*columns))
+    in_order = chosen.repartition(1).sortWithinPartitions("time_ns")
+    in_order.write.format("pcap").mode("append").save(f"{target}2")
+    names = sorted(path.name[:10] for path in (tmp_path / "selection2").iterdir())
+    assert names == ["part-00000", "part-00001"]
+
+
+def test_errors_of_users_have_one_line(tmp_path: Path, spark: SparkSession) -> None:
+    (tmp_path / "text.pcap").write_text(_TEXT)
+    read = spark.read.format("pcap")
+    attempts: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: read.option("mode", "x").load(str(tmp_path)), "pcap: option mode: 'x'; expected PERMISSIVE"),
+        (lambda: spark.read.format("pcap").schema("a int").load(str(tmp_path)).count(), "no column 'a'"),
+        (lambda: spark.read.format("pcap").load(f"{tmp_path}/no.pcap").count(), "no such file or directory"),
+        (lambda: spark.read.format("pcap").load(str(tmp_path)).count(), "starts with 6e6f2063; expected"),
     )
-    rows = [sorted(str(tuple(row)) for row in table.collect()) for table in (sums, expected)]
-    assert len(rows[0]) > 10
-    assert rows[0] == rows[1]
-    on_link = frames.where("link = 1 and type in ('MSG', 'RA')")
-    assert {row.capture for row in on_link.collect()} == {"link-1-2"}
-    assert (
-        frames.where("kind = 'host' and node = 2").count() == frames.where("capture = 'host-2'").count() > 0
-    )
+    for attempt, message in attempts:
+        with pytest.raises(PySparkException, match=message) as caught:
+            attempt()
+        first = next(line for line in str(caught.value).splitlines() if message in line)
+        assert "Traceback" not in first
+        assert '  File "' not in str(caught.value).split("Driver stacktrace")[0]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from captures.datasource.formats import register
 from router.predicates import Message, Value
@@ -31,82 +32,71 @@ def _frames() -> list[bytes]:
     ]
 
 
-class _Stream:
-    """A query over a folder of captures that writes to Parquet, started again at will."""
-
-    def __init__(self, spark: SparkSession, folder: Path, pcap: Path) -> None:
-        self._spark = spark
-        self._folder = folder
-        self._pcap = pcap
-        self._query: StreamingQuery | None = None
-
-    def start(self) -> None:
-        loaded = self._spark.readStream.format("cbcb").load(str(self._pcap))
-        self._query = (
-            loaded.selectExpr("capture", "time_ns", "attributes['n'].integer as n", "fragment", "undecodable")
-            .writeStream.format("parquet")
-            .option("path", str(self._folder / "out"))
-            .option("checkpointLocation", str(self._folder / "checkpoint"))
-            .start()
-        )
-
-    def stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
-
-    def rows(self) -> list[Row]:
-        """All that has been written, when everything there is has been read."""
-        assert self._query is not None
-        self._query.processAllAvailable()
-        written = self._spark.read.parquet(str(self._folder / "out"))
-        rows: list[Row] = written.orderBy("capture", "time_ns").collect()
-        return rows
-
-
 def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spark: SparkSession) -> None:
     register(spark)
     frames = _frames()
-    content = pcap_bytes([(10 + number, frame) for number, frame in enumerate(frames)])
-    sizes = [16 + len(frame) for frame in frames]
-    ends = [24 + sum(sizes[:count]) for count in range(len(sizes) + 1)]
+    content = pcap_bytes(list(enumerate(frames, 10)))
+    ends = list(accumulate((16 + len(frame) for frame in frames), initial=24))
     pcap = tmp_path / "pcap"
     pcap.mkdir()
     file = pcap / "link-0-1.pcap"
-    stream = _Stream(spark, tmp_path, pcap)
-    try:
-        file.write_bytes(content[:10])
-        stream.start()
+
+    @contextmanager
+    def stream() -> Iterator[Callable[[], list[Row]]]:
+        """Runs a query to Parquet; yields what returns all that is written, once everything is read."""
+        columns = ("capture", "time_ns", "attributes['n'].integer as n", "fragment", "undecodable")
+        loaded = spark.readStream.format("cbcb").load(str(pcap)).selectExpr(*columns)
+        places = {"path": str(tmp_path / "out"), "checkpointLocation": str(tmp_path / "checkpoint")}
+        query = loaded.writeStream.format("parquet").options(**places).start()
+
+        def rows() -> list[Row]:
+            query.processAllAvailable()
+            written: list[Row] = spark.read.parquet(places["path"]).orderBy("capture", "time_ns").collect()
+            return written
+
+        try:
+            yield rows
+        finally:
+            query.stop()
+
+    file.write_bytes(content[:10])
+    with stream() as rows:
         # Not even the header; one byte short of a record; inside the second fragment.
-        for size, whole in ((24, 0), (ends[1] - 1, 0), (ends[2] + 7, 2)):
+        for size in (24, ends[1] - 1, ends[2] + 7):
             file.write_bytes(content[:size])
-            if whole:
-                assert len(stream.rows()) == whole
-        stream.stop()
-        # What is written while nobody reads, and a file that appears.
-        file.write_bytes(content)
-        (pcap / "host-0.pcap").write_bytes(content[: ends[1]])
-        stream.start()
-        rows = stream.rows()
-        assert [(row.capture, row.time_ns) for row in rows] == [
-            ("host-0", 10),
-            *(("link-0-1", 10 + number) for number in range(len(frames))),
-        ]
-        # The fragments before the restart and those after it make one message.
-        assert [row.n for row in rows] == [0, 0, None, None, 1, 2]
-        assert [row.fragment for row in rows[1:]] == ["whole", "partial", "partial", "completing", "whole"]
-        assert {row.undecodable for row in rows} == {None}
-        file.write_bytes(content[: ends[2]])
-        with pytest.raises(StreamingQueryException, match="has shrunk from"):
-            stream.rows()
-        # What has been read is as long as what takes its place.
-        file.write_bytes(content)
-        stream.start()
-        assert len(stream.rows()) == len(rows)
-        # At once: the stream may look at any time, also at a file that is being written.
-        other = file.with_suffix(".other")
-        other.write_bytes(pcap_bytes([(100 + number, frame) for number, frame in enumerate(frames)]))
-        other.replace(file)
-        with pytest.raises(StreamingQueryException, match="has been replaced by another file"):
-            stream.rows()
-    finally:
-        stream.stop()
+        assert len(rows()) == 2
+    # What is written while nobody reads, and a file that appears.
+    file.write_bytes(content)
+    (pcap / "host-0.pcap").write_bytes(content[: ends[1]])
+    with stream() as rows:
+        found = rows()
+    assert [(row.capture, row.time_ns) for row in found] == [
+        ("host-0", 10),
+        *(("link-0-1", 10 + number) for number in range(len(frames))),
+    ]
+    # The fragments before the restart and those after it make one message.
+    assert [row.n for row in found] == [0, 0, None, None, 1, 2]
+    assert [row.fragment for row in found[1:]] == ["whole", "partial", "partial", "completing", "whole"]
+    assert {row.undecodable for row in found} == {None}
+
+
+def test_a_followed_folder_with_limits_and_a_watermark(tmp_path: Path, spark: SparkSession) -> None:
+    register(spark)
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    packets = [(1_700_000_000_000_000_000 + number * 10**9, bytes([number]) * 60) for number in range(40)]
+    for number in range(4):
+        (captures / f"{number}.pcap").write_bytes(pcap_bytes(packets[number * 10 : number * 10 + 10]))
+    read = spark.readStream.format("pcap").options(columns="time,length", maxFilesPerTrigger="1")
+    by_time = read.load(str(captures)).withWatermark("time", "5 seconds").groupBy("time").count()
+    query = (
+        by_time.writeStream.format("memory")
+        .queryName("by_time")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    assert [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]] == [10] * 4
+    # The watermark ends the groups: only the last seconds are held back.
+    assert spark.table("by_time").count() >= 30

@@ -1,19 +1,25 @@
-"""The lines of docs/how-to/open-a-run.md open every table of a run, as they stand there."""
+"""Lines of documents on Spark do what the documents say: open-a-run.md, and the example of pcap-source.md."""
 
 from __future__ import annotations
 
+import io
 import re
+import subprocess
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from captures.accounting import account as job
+from captures.datasource.formats import register
 from captures.tables import TABLES, store
-from tests.support.paths import ROOT
+from tests.support.paths import DOCS, ROOT
 from tests.support.run_folder import good_run
+from tests.support.wire_tshark import needs_tshark
 
 pytestmark = pytest.mark.spark
 
@@ -68,3 +74,28 @@ def test_the_lines_open_every_table(
 
 def test_the_page_has_the_four_libraries() -> None:
     assert [lines.split()[1].split(".")[0] for lines in _LINES] == ["pandas", "polars", "duckdb", "pyspark"]
+
+
+_BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@needs_tshark
+def test_the_commands_print_what_the_document_says(tmp_path: Path, spark: SparkSession) -> None:
+    register(spark)
+    page = (DOCS / "reference/pcap-source.md").read_text()
+    section = page.split("\n## Worked example\n")[1].split("\n## ")[0]
+    names: dict[str, Any] = {"spark": spark}
+    printed = ""
+    languages = []
+    for language, text in _BLOCK.findall(section.replace("/data/example", str(tmp_path / "example"))):
+        languages.append(language)
+        if language == "python":
+            with redirect_stdout(io.StringIO()) as output:
+                exec(compile(text, "docs/reference/pcap-source.md", "exec"), names)
+            printed = output.getvalue()
+        elif language == "sh":
+            command = ["bash", "-c", text]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        else:
+            assert printed == text
+    assert languages == ["python", "python", "text", "python", "sh", "text"]
