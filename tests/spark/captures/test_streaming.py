@@ -19,12 +19,10 @@ from tests.support.run_folder import pcap_bytes
 
 pytestmark = pytest.mark.spark
 
-LONG = "x" * 4000
-
 
 def _frames() -> list[bytes]:
     """A message, one in three fragments, a message."""
-    messages: list[dict[str, Value]] = [{"n": 0}, {"n": 1, "text": LONG}, {"n": 2}]
+    messages: list[dict[str, Value]] = [{"n": 0}, {"n": 1, "text": "x" * 4000}, {"n": 2}]
     return [
         bytes.fromhex("030000000001") + node_address(0) + b"\x88\xb5" + payload
         for seq, attributes in enumerate(messages)

@@ -48,13 +48,9 @@ def endpoint() -> Iterator[str]:
 
 
 def _set_keys(patch: pytest.MonkeyPatch) -> None:
-    for name, value in (
-        ("ACCESS_KEY_ID", "someone"),
-        ("SECRET_ACCESS_KEY", "secret"),
-        ("REGION", "us-east-1"),
-    ):
+    keys = {"ACCESS_KEY_ID": "someone", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}
+    for name, value in {**keys, "EC2_METADATA_DISABLED": "true"}.items():
         patch.setenv(f"AWS_{name}", value)
-    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
 @pytest.fixture

@@ -285,34 +285,30 @@ def test_a_fraction_of_more_than_two_seconds_is_no_time(tmp_path: Path, nano: bo
     assert row == {"packets": 6, "untimed": 2, "last_ns": 9 * 10**9}
 
 
-def _link_types(path: Path) -> list[list[int]]:
-    """For each block that the reader gives, the link type of each record."""
-    found = []
-    for each in PcapReader(path, link_type=None).blocks():
+def _link_types(path: Path, content: bytes) -> tuple[list[list[int]], str | None]:
+    """The link type of each record of each block that the reader gives, and the defect."""
+    path.write_bytes(content)
+    reader, found = PcapReader(path, link_type=None), []
+    for each in reader.blocks():
         assert each.link_type is not None
         found.append(each.link_type.tolist())
-    return found
+    return found, reader.defect
 
 
 def test_each_interface_has_its_link_type(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcapng"
-    path.write_bytes(_ALL_KINDS)
-    assert list(chain.from_iterable(_link_types(path))) == [1, 113, 1, 113, 1]
+    found, _ = _link_types(tmp_path / "a.pcapng", _ALL_KINDS)
+    assert list(chain.from_iterable(found)) == [1, 113, 1, 113, 1]
 
 
 def test_a_section_may_have_many_interfaces(tmp_path: Path) -> None:
-    one = block(1, struct.pack("<HHI", 1, 0, 0))
-    other = block(1, struct.pack("<HHI", 113, 0, 0))
+    one, other = (block(1, struct.pack("<HHI", link_type, 0, 0)) for link_type in (1, 113))
     content = section() + one * 5000 + enhanced(1, b"a", number=4999) + other * 60_536
-    path = tmp_path / "a.pcapng"
-    records, _ = _read(path, content + enhanced(2, b"b", number=65_535) + old(3, b"c", number=65_535))
-    assert len(records) == 3
-    assert _link_types(path) == [[1], [113, 113]]
-    last = enhanced(2, b"b", number=0)
-    records, defect = _read(path, content + last + one + enhanced(3, b"c", number=0))
-    assert [record.data for record in records] == [b"a", b"b"]
+    last = enhanced(2, b"b", number=65_535) + old(3, b"c", number=65_535)
+    assert _link_types(tmp_path / "a.pcapng", content + last) == ([[1], [113, 113]], None)
     at = len(content) + len(last)
-    assert defect == f"the interface at byte {at} is one of more than 65,536 in its section"
+    defect = f"the interface at byte {at} is one of more than 65,536 in its section"
+    more = last + one + enhanced(3, b"c", number=0)
+    assert _link_types(tmp_path / "a.pcapng", content + more) == ([[1], [113, 113]], defect)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -51,7 +51,7 @@ from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.forms import fields
 from router.records.json_file import write_json
-from tests.support.applications import records_in
+from tests.support.applications import failed, records_in
 from tests.support.paths import ROOT
 from topos.generators import ring
 
@@ -296,11 +296,7 @@ def _member_records(run: RunLayout, process: int) -> ApplicationRecords:
     """The records of a member on node 1 of a run with privacy."""
     write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}, private=True))
     run.applications_folder.mkdir(exist_ok=True)
-    return ApplicationRecords(run.application_of_member(1, process), _fail)
-
-
-def _fail(error: OSError) -> None:
-    raise error
+    return ApplicationRecords(run.application_of_member(1, process), failed)
 
 
 def _subscribes(records: ApplicationRecords, t_ns: int, predicate: str, app: str = "m") -> None:
@@ -312,7 +308,7 @@ def _subscribes(records: ApplicationRecords, t_ns: int, predicate: str, app: str
 def test_a_router_ends_the_predicates_of_a_member_that_was_killed(run: RunLayout) -> None:
     """The application had no time for a record; the next process takes its name."""
     killed, following = _member_records(run, 10), _member_records(run, 11)
-    router = ConnectionRecords(run.applications_of(1), _fail)
+    router = ConnectionRecords(run.applications_of(1), failed)
     router.connected(1, 1, "m")
     # Of what the router served and handed over, members write the records.
     router.served(2, 1, "m", 1, {"op": "subscribe", "encoded": "00"}, {"ok": True, "subscription": 1})
@@ -338,7 +334,7 @@ def test_a_router_ends_the_predicates_of_a_member_that_was_killed(run: RunLayout
 
 
 def test_an_answer_read_after_the_end_of_the_connection_puts_nothing_in_force(run: RunLayout) -> None:
-    member, router = _member_records(run, 10), ConnectionRecords(run.applications_of(1), _fail)
+    member, router = _member_records(run, 10), ConnectionRecords(run.applications_of(1), failed)
     router.connected(1, 1, "m")
     router.disconnected(20, 1, "m", 19)
     _subscribes(member, 21, "b = 1")
@@ -350,7 +346,7 @@ def test_an_answer_read_after_the_end_of_the_connection_puts_nothing_in_force(ru
 def test_events_of_members_are_followed_in_order_of_time(run: RunLayout) -> None:
     """A router writes later than a member: what is too young waits."""
     follower = ApplicationsFollower(run)
-    member, router = _member_records(run, 10), ConnectionRecords(run.applications_of(1), _fail)
+    member, router = _member_records(run, 10), ConnectionRecords(run.applications_of(1), failed)
     now_ns = time.time_ns()
     _subscribes(member, 5, "a < 3")
     _subscribes(member, now_ns + 60 * 10**9, "c = 1", "other")

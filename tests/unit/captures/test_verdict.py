@@ -163,10 +163,6 @@ def _report(*parts: PartLag) -> LagReport:
     return LagReport(from_s=30.0, bound_s=30.0, bound_wall_s=1.0, parts=list(parts), answers=answers)
 
 
-def _lag(*parts: PartLag) -> dict[str, Any]:
-    return lag_keys(_report(*parts), Clock.steady(0, 60.0))
-
-
 def test_keys_name_the_latest_of_each_part_and_the_longest_turn(tmp_path: Path) -> None:
     controller = _part("controller", 0.0, 0.0, turn_s=3.0, turn_of="", turn_at_s=0.0, turn_cpu_s=2.0)
     report = _report(
@@ -203,9 +199,9 @@ _BOUND = "the bound is 30 s, and 1 s of wall time"
 @pytest.mark.parametrize(
     ("parts", "drops", "reasons"),
     [
-        pytest.param([_router(1, 30.0, 1.0), _part("workload", 29.0, 0.5)], 0, [], id="within the bound"),
+        ([_router(1, 30.0, 1.0), _part("workload", 29.0, 0.5)], 0, []),
         # Eight seconds at 60: of experiment time 16 bounds, of wall time 8.
-        pytest.param(
+        (
             [_router(1, 2.0, 0.1), _router(7, 480.0, 8.0), _part("workload", 5.0, 0.1)],
             0,
             [
@@ -213,29 +209,23 @@ _BOUND = "the bound is 30 s, and 1 s of wall time"
                 f"of wall time; {_BOUND}",
                 f"a time scale of 3 would have done; {_RATE}",
             ],
-            id="a router",
         ),
-        pytest.param(
+        (
             [_part("switches", 3.0, 1.5, at_s=77.0)],
             0,
             [
                 f"switches: 3 s of experiment time late at 77 s, at most 1.5 s of wall time; {_BOUND}",
                 f"a time scale of 32 would have done; {_RATE}",
             ],
-            id="wall time alone",
         ),
-        pytest.param(
-            [_router(1, 1.0, 0.01)],
-            3,
-            ["captures: 3 frames dropped before they were read", _RATE],
-            id="captures lost frames",
-        ),
+        ([_router(1, 1.0, 0.01)], 3, ["captures: 3 frames dropped before they were read", _RATE]),
     ],
+    ids=["within the bound", "a router", "wall time alone", "captures lost frames"],
 )
 def test_a_late_run_is_invalid_whatever_else_it_shows(
     parts: list[PartLag], drops: int, reasons: list[str]
 ) -> None:
-    summary = {**_GOOD, **_lag(*parts), "capture_drops": drops}
+    summary = {**_GOOD, **lag_keys(_report(*parts), Clock.steady(0, 60.0)), "capture_drops": drops}
     assert late(summary) == reasons
     invalid = ("invalid", ["the machine was too slow", *reasons])
     assert verdict({**summary, "spurious_deliveries": 9 * bool(reasons)}) == (
