@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from router.predicates import Message, Predicate
 from router.predicates.parser import parse_predicate
-from router.protocol.events import (
-    ApplicationGone,
-    Event,
-    FrameReceived,
-    Refused,
-    Tick,
-)
+from router.protocol.events import ApplicationGone, Event, FrameReceived, Refused, Tick
 from router.protocol.services import RequestError
 from router.protocol.services.attention import (
     DeliverPublication,
@@ -83,9 +77,7 @@ def test_a_subscription_that_is_served_here_goes_no_further() -> None:
 
 def test_copies_and_old_rounds_of_a_sub_are_dropped() -> None:
     router = attention_router()
-    newer = Subscription(
-        1, 7, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
-    )
+    newer = replace(SUB, round=1, nonce=7, flags=SubscriptionFlags.REFRESHED)
     received(router, 11, sub(body=newer))
     assert received(router, 11, sub(body=newer)) == []
     assert received(router, 11, sub()) == []
@@ -98,9 +90,7 @@ def test_an_overload_ends_a_round_and_leaves_a_newer_one() -> None:
     assert types(upload(router, x=1)) == ["PUB"]
     assert types(received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))) == ["OVERLOAD"]
     assert types(upload(router, x=1)) == []
-    newer = Subscription(
-        1, 7, 5, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
-    )
+    newer = replace(SUB, round=1, nonce=7, remaining=5, flags=SubscriptionFlags.REFRESHED)
     received(router, 11, sub(body=newer))
     assert received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0))) == []
     assert router.counters.dropped["overload_late"] == 1

@@ -138,26 +138,6 @@ def test_applications_that_leave_together_make_one_ra_at_the_next_tick() -> None
     assert router.handle(Tick(), 1.0) == []
 
 
-def test_an_ra_goes_on_unless_its_own_class_covers_it() -> None:
-    router = set_up()
-    assert sent(router.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)) == [
-        ({2, 3}, ra(11, "x > 1", hop_limit=8))
-    ]
-    # The subtree of this router on T_21 has other nodes: p1 covers the RA, but they have not received it.
-    assert sent(router.handle(FrameReceived(11, ra(21, "x > 2")), 0.0)) == [
-        ({2}, ra(21, "x > 2", hop_limit=8))
-    ]
-    assert router.handle(FrameReceived(11, ra(11, "x > 2")), 0.0) == []
-    assert router.handle(FrameReceived(13, ra(13, "x > 2")), 0.0) == []
-    assert predicates_of(router) == {1: parse_predicate("x > 1"), 3: parse_predicate("x > 2")}
-    assert router.counters.dropped == {"ra_covered": 1}
-    assert (router.counters.ras_received, router.counters.ras_forwarded) == (4, 2)
-    strict = set_up(RouterOptions(scheme="pif-strict"))
-    strict.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)
-    assert strict.handle(FrameReceived(11, ra(21, "x > 2")), 0.0) == []
-    assert strict.counters.dropped == {"ra_covered": 1}
-
-
 def test_the_hop_limit_ends_a_journey() -> None:
     router = set_up()
     # An RA that stopped here must not stop one that can go on.

@@ -23,27 +23,6 @@ def identified(issuer: int, text: str, seq: int = 1) -> Frame:
     return replace(ra(issuer, text, seq=seq), flags=Flags.IDENTIFIED)
 
 
-def known(router: Router) -> dict[str, str]:
-    return {row.scope: str(row.as_json()["predicate"]) for row in router.rows() if row.interface is None}
-
-
-@pytest.mark.parametrize("scheme", ["drp", "psf", "ips"])
-def test_an_advertisement_replaces_the_earlier_one_and_goes_on(scheme: str) -> None:
-    router = set_up(RouterOptions(scheme=scheme), with_subtrees(TABLE, BELOW))
-    assert sent(received(router, 11, identified(21, "x = 1"))) == [
-        ({2}, identified(21, "x = 1").one_hop_less())
-    ]
-    # Nothing covers an identified RA.
-    assert sent(received(router, 11, identified(21, "x = 1", seq=2))) != []
-    received(router, 11, identified(21, "x = 2", seq=3))
-    assert known(router) == {"destination 21": "x = 2"}
-    assert received(router, 11, identified(21, "x = 1", seq=2)) == []
-    assert known(router) == {"destination 21": "x = 2"}
-    received(router, 11, identified(21, "none", seq=4))
-    assert known(router) == {}
-    assert router.counters.dropped == {"ra_old": 1}
-
-
 def test_an_advertisement_that_is_not_identified_is_dropped() -> None:
     router = set_up(DRP)
     assert received(router, 11, ra(21, "x = 1")) == []
@@ -92,17 +71,6 @@ def test_disjunctions_that_no_entry_asks_for_are_forgotten() -> None:
     assert isinstance(scheme, PerSource)
     (epoch,) = scheme._epochs.values()
     assert epoch.unions.keys() == {entry.classes for entry in epoch.entries.values()}
-
-
-def test_destinations_are_partitioned_by_next_hop() -> None:
-    router = set_up(DRP)
-    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
-    message = Message({"x": 7})
-    actions = received(router, 11, replace(msg(11, x=7), body=AddressedMessage((NODE, 12, 13), message)))
-    forwarded = {interface: frame.body for interfaces, frame in sent(actions) for interface in interfaces}
-    assert forwarded == {2: AddressedMessage((12,), message), 3: AddressedMessage((13,), message)}
-    assert [action.message for action in actions if isinstance(action, Deliver)] == [message]
-    assert router.counters.dropped == {}
 
 
 def test_p0_decides_about_delivery_at_a_destination() -> None:
@@ -162,25 +130,6 @@ def reply(seq: int, body: Predicate) -> Frame:
 def asked(router: Router) -> int:
     ((_, frame),) = sent(router.handle(RequestUpdate(frozenset({1})), 0.0))
     return frame.seq
-
-
-def test_a_message_meets_the_classes_that_its_source_has_below() -> None:
-    router = router_with_classes()
-    received(router, 11, ra(11, "x = 1"))
-    received(router, 11, ra(21, "x = 2"))
-    assert rows(router) == {(1, "sources 5 12 13"): "x = 1", (1, "sources 5 12"): "x = 2"}
-    assert [to for to, _ in sent(received(router, 12, msg(12, x=2)))] == [{1}]
-    # Node 21 is not below this router on the tree of 13, where pif would send the message in vain.
-    assert sent(received(router, 13, msg(13, x=2))) == []
-    assert router.counters.messages_unwanted == 1
-
-
-def test_a_reply_replaces_each_class_by_itself() -> None:
-    router = router_with_classes()
-    received(router, 11, ra(11, "x = 1 or x = 2"))
-    received(router, 11, ra(21, "x = 1 or x = 2"))
-    received(router, 11, reply(asked(router), predicate((11, "x = 1"), (21, "x = 2"))))
-    assert rows(router) == {(1, "sources 5 12 13"): "x = 1", (1, "sources 5 12"): "x = 2"}
 
 
 def test_a_reply_without_classes_is_of_every_class() -> None:
