@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from router.matching.columns import ColumnsBuilder, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.engines import NaiveMatcher
-from router.predicates import (
-    Constraint,
-    Filter,
-    Message,
-    Operator,
-    Predicate,
-    Type,
-    Value,
-)
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message

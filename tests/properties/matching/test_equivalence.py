@@ -15,12 +15,7 @@ from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from tests.support.matching_variants import VARIANTS, to_columns
-from tests.support.predicate_worlds import (
-    HOSTILE_MESSAGES,
-    HOSTILE_PREDICATES,
-    HOSTILE_VALUES,
-    MIXED,
-)
+from tests.support.predicate_worlds import HOSTILE_MESSAGES, HOSTILE_PREDICATES, HOSTILE_VALUES, MIXED
 
 INTERFACES = st.integers(-2, 8)
 

@@ -35,15 +35,7 @@ from router.predicates.encoded.algebra import minimal, union, widened
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import ENCODINGS, Encoding, Ranges
 from router.predicates.encoded.pool import BloomPool
-from tests.support.encoded_cases import (
-    EDGES,
-    ENCODERS,
-    FILTERS,
-    MESSAGES,
-    PREDICATES,
-    covers,
-    encoder,
-)
+from tests.support.encoded_cases import EDGES, ENCODERS, FILTERS, MESSAGES, PREDICATES, covers, encoder
 from tests.support.fuzz import cases
 
 

@@ -1,22 +1,8 @@
 import pytest
 
-from router.predicates import (
-    EVERYTHING,
-    NOTHING,
-    Constraint,
-    Filter,
-    Message,
-    Operator,
-    Predicate,
-    Type,
-)
+from router.predicates import EVERYTHING, NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import Most, ParseError, parse_message, parse_predicate
-from router.predicates.printer import (
-    format_message,
-    format_predicate,
-    predicate_from_json,
-    predicate_to_json,
-)
+from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 
 
 def string(name: str, operator: Operator, value: str) -> Constraint:

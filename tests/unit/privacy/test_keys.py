@@ -9,15 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from router.privacy import (
-    EncodingParameters,
-    Key,
-    KeyFile,
-    KeyFileError,
-    KeyRing,
-    read_keys,
-    write_keys,
-)
+from router.privacy import EncodingParameters, Key, KeyFile, KeyFileError, KeyRing, read_keys, write_keys
 
 
 def test_a_file_holds_the_ring(tmp_path: Path) -> None:
