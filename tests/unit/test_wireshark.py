@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from testbed.cli.main import main
 from testbed.cli.wireshark import Folders, Installation, Sources
-from tests.support.command import CBCB
-from tests.support.paths import ROOT
 from tests.support.wire_tshark import for_root, needs_tshark
 
 SOURCES = Sources({"cbcb.lua": b"-- new"}, {"colorfilters": b"@a", "preferences": b"b"})
@@ -121,65 +119,61 @@ def test_what_was_written_before_an_interruption_is_ours(where: Folders) -> None
     }
 
 
-def cbcb(
-    home: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Runs `cbcb wireshark` for the user of a home."""
-    mine = {key: value for key, value in os.environ.items() if key not in ("XDG_CONFIG_HOME", "SUDO_UID")}
-    return subprocess.run(
-        [*CBCB, "wireshark", *arguments],
-        env={**mine, "HOME": str(home), **environment},
-        cwd=ROOT,
-        stdin=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of the user whose folders the commands take."""
+    for name in ("XDG_CONFIG_HOME", "SUDO_UID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose files Wireshark passes over from 4.4 on")
 @pytest.mark.parametrize("protocols", ["", "CBCB\tCBCB\tcbcb"])
-def test_install_prints_success_only_where_wireshark_reads_the_files(tmp_path: Path, protocols: str) -> None:
-    stub = tmp_path / "bin/tshark"
+def test_install_prints_success_only_where_wireshark_reads_the_files(
+    home: Path, protocols: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub = home / "bin/tshark"
     stub.parent.mkdir()
     stub.write_text(
         f"""#!/bin/sh
 [ "$2" = folders ] || exec echo '{protocols}'
-echo 'Personal configuration: {tmp_path}/configuration'
-echo 'Personal Lua Plugins: {tmp_path}/plugins'
+echo 'Personal configuration: {home}/configuration'
+echo 'Personal Lua Plugins: {home}/plugins'
 echo 'Global Lua Plugins: /for/everybody'
 """
     )
     stub.chmod(0o755)
-    done = cbcb(tmp_path, "install", PATH=f"{stub.parent}:{os.environ['PATH']}")
-    assert done.returncode == 0
-    assert ("Wireshark shows CBCB frames" in done.stdout) == bool(protocols)
-    assert ("copy the two to /for/everybody" in done.stderr) != bool(protocols)
+    monkeypatch.setenv("PATH", f"{stub.parent}:{os.environ['PATH']}")
+    assert main(["wireshark", "install"]) == 0
+    out, err = capsys.readouterr()
+    assert ("Wireshark shows CBCB frames" in out) == bool(protocols)
+    assert ("copy the two to /for/everybody" in err) != bool(protocols)
 
 
 @needs_tshark
-def test_from_the_command_line(tmp_path: Path) -> None:
+def test_from_the_command_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command overwrites a changed file neither without a terminal nor if the input ends."""
-    assert cbcb(tmp_path, "install", "--print").stdout.count("missing") == 7
-    assert not any(tmp_path.iterdir())
-    installed = cbcb(tmp_path, "install")
-    assert installed.returncode == 0
+    assert main(["wireshark", "install", "--print"]) == 0
+    assert capsys.readouterr().out.count("missing") == 7
+    assert not any(home.iterdir())
+    assert main(["wireshark", "install"]) == 0
     # Where Wireshark reads no Lua files in root's folders, the command says so.
-    assert ("reads no Lua files" in installed.stderr) == bool(for_root())
-    (plugin,) = tmp_path.rglob("cbcb.lua")
+    assert ("reads no Lua files" in capsys.readouterr().err) == bool(for_root())
+    (plugin,) = home.rglob("cbcb.lua")
     plugin.write_text("-- mine")
-    refused = cbcb(tmp_path, "install")
-    assert refused.returncode == 2
-    assert str(plugin) in refused.stderr
+    assert main(["wireshark", "install"]) == 2
+    assert str(plugin) in capsys.readouterr().err
     terminal, end = pty.openpty()
     os.write(terminal, b"\x04")  # Ctrl-D
-    asked = cbcb(tmp_path, "install", stdin=end)
+    with os.fdopen(end, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert main(["wireshark", "install"]) == 2
     os.close(terminal)
-    os.close(end)
-    assert asked.returncode == 2, asked.stderr
-    assert "Traceback" not in asked.stderr
-    question, *rest = asked.stdout.splitlines()
+    question, *rest = capsys.readouterr().out.splitlines()
     assert question.endswith("overwrite it? [y/N] ") and len(rest) == 7
     assert plugin.read_text() == "-- mine"
-    assert cbcb(tmp_path, "uninstall", "--force").returncode == 0
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert main(["wireshark", "uninstall", "--force"]) == 0
+    assert not [path for path in home.rglob("*") if path.is_file()]

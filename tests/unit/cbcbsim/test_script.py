@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.cli.main import main
 from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
@@ -19,8 +19,6 @@ from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.script import write_script
 from testbed.support.errors import InputError
-from tests.support.command import CBCB
-from tests.support.paths import ROOT
 from topos import Node
 from topos.build import LinkSpec, build
 
@@ -139,7 +137,9 @@ def test_a_second_application_of_a_node_is_refused(content: dict[str, Any]) -> N
         write_script(build("line", [Node(0)], []), 2.0, [item], io.StringIO())
 
 
-def test_what_the_form_has_no_place_for_is_printed(tmp_path: Path) -> None:
+def test_what_the_form_has_no_place_for_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "berne.toml"
     path.write_text(
         """\
@@ -167,12 +167,10 @@ action = "link_down"
 link = [0, 1]
 """
     )
-    done = subprocess.run(
-        [*CBCB, "workload", "generate", str(path)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert done.stderr.splitlines() == [
+    assert main(["workload", "generate", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
         f"left out, since the file has no place for it: {each}"
         for each in ("2 events link_down", "1 event link_up", "names of nodes", "delay_ms of links")
     ]
-    assert "send_message 0 1000000 a = 2 ;" in done.stdout.splitlines()
+    assert "send_message 0 1000000 a = 2 ;" in out.splitlines()
