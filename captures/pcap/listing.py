@@ -194,13 +194,11 @@ class _Place:
     """A path, URI or glob of a user.
 
     Attributes:
-        given: the text of the user.
         base: the part before the first component with a wildcard; a path in `tree`.
         patterns: the further components.
         name: function from a path in `tree` below `base` to the path or URI for the user.
     """
 
-    given: str
     tree: _Tree
     base: str
     patterns: tuple[str, ...]
@@ -253,7 +251,7 @@ def _local_place(given: str) -> _Place:
         # Not in the name of the working directory.
         base = "" if path.is_absolute() else str(Path.cwd()).rstrip("/")
         patterns = path.parts[path.is_absolute() :]
-    return _Place(given, tree, base, patterns, str)
+    return _Place(tree, base, patterns, str)
 
 
 def _place_of_uri(given: str) -> _Place:
@@ -268,7 +266,7 @@ def _place_of_uri(given: str) -> _Place:
         written = head + "".join(f"/{part}" for part in parts[:plain])
         base = locate(f"{written}/{query}")[1].rstrip("/")
         patterns = tuple(map(_decoded, parts[plain:]))
-    return _Place(given, tree, base, patterns, lambda path: f"{written}{quote(path[len(base) :])}{query}")
+    return _Place(tree, base, patterns, lambda path: f"{written}{quote(path[len(base) :])}{query}")
 
 
 def _decoded(pattern: str) -> str:
