@@ -118,27 +118,19 @@ class Ack:
     acknowledged: FrameType
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class EncodedMessage:
     """Body of a MSG as bytes; `router.wire.message.message_of` decodes it, and finds errors.
 
     Forwarding needs no more of a message than its bytes.
 
-    Args:
+    Attributes:
         encoded: the bytes, as received or as `router.wire.message.encode_message` makes them.
         decoded: the message, once it has been decoded.
     """
 
-    __slots__ = ("decoded", "encoded")
-
-    def __init__(self, encoded: bytes, decoded: Message | None = None) -> None:
-        self.encoded = encoded
-        self.decoded = decoded
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EncodedMessage) and self.encoded == other.encoded
-
-    def __hash__(self) -> int:
-        return hash(self.encoded)
+    encoded: bytes
+    decoded: Message | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +165,7 @@ class ClassifiedPredicate(Predicate):
             yield node, Predicate(self.filters[first:end])
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class EncodedPredicate:
     """Body of an RA or UR as received, neither decoded nor checked, if it is long.
 
@@ -180,17 +173,8 @@ class EncodedPredicate:
     `router.wire.predicate.filters_of` decodes it.
     """
 
-    __slots__ = ("encoded", "frame_type")
-
-    def __init__(self, frame_type: FrameType, encoded: bytes) -> None:
-        self.frame_type = frame_type
-        self.encoded = encoded
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, EncodedPredicate) and self.encoded == other.encoded
-
-    def __hash__(self) -> int:
-        return hash(self.encoded)
+    frame_type: FrameType = field(compare=False)
+    encoded: bytes
 
 
 @value
