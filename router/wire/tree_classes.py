@@ -43,6 +43,7 @@ class TreeClass:
     off_tree: tuple[int, ...] = ()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TreeClasses:
     """The classes of a router in the order of their numbers, in a few bytes each.
 
@@ -54,17 +55,9 @@ class TreeClasses:
         children: uint16: children of all classes as sent, each an interface with its flags.
     """
 
-    __slots__ = ("children", "first", "parents")
-
-    def __init__(
-        self,
-        parents: npt.NDArray[np.uint16],
-        first: npt.NDArray[np.uint32],
-        children: npt.NDArray[np.uint16],
-    ) -> None:
-        self.parents = parents
-        self.first = first
-        self.children = children
+    parents: npt.NDArray[np.uint16]
+    first: npt.NDArray[np.uint32]
+    children: npt.NDArray[np.uint16]
 
     def __len__(self) -> int:
         return len(self.parents)
