@@ -92,27 +92,6 @@ def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
     assert counters.dropped == {"ur_late": 1}
 
 
-@pytest.mark.parametrize(
-    ("strict", "heard", "partial", "expected"),
-    [
-        (False, False, False, "x > 9"),
-        (False, True, False, "x > 7"),
-        (False, False, True, "x > 5"),
-        (True, True, False, "x > 9"),
-        (True, False, True, "x > 9"),
-    ],
-)
-def test_what_a_reply_leaves_of_the_entry(strict: bool, heard: bool, partial: bool, expected: str) -> None:
-    router = set_up(RouterOptions(scheme="pif-strict" if strict else "pif"))
-    received(router, 11, ra(11, "x > 5"))
-    router.handle(RequestUpdate(frozenset({1})), 0.0)
-    if heard:
-        # Covered by the entry, and still to be kept.
-        received(router, 11, ra(11, "x > 7", seq=2))
-    received(router, 11, ur(NODE, "x > 9", FIRST, partial))
-    assert predicates_of(router) == {1: parse_predicate(expected)}
-
-
 def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
     router = set_up()
     # Interface 7 does not exist.
