@@ -216,18 +216,6 @@ def test_invented_addresses_take_a_bounded_number_of_windows(tmp_path: Path) -> 
     assert opened(receiver, from_three()) == encode(MSG)
 
 
-def test_frames_are_taken_under_both_keys_of_a_rotation() -> None:
-    both = RING.rotated()
-    changed = both.rotated()
-    for ring in (RING, both, changed):
-        (data,) = sealed(router_guard(3, ring), TO_PORTS, node_address(3), MSG, NEIGHBOURS)
-        assert opened(router_guard(4, both), data) == encode(MSG)
-    assert changed.sending != RING.sending
-
-
-# Windows.
-
-
 @given(st.lists(st.integers(1, 4 * WINDOW), max_size=200))
 @example([1, 5, 3, 2000, 2000 - WINDOW + 1, 2000 - WINDOW, 4, 2000, 3000]).via("overtaken and too old")
 def test_no_counter_is_taken_twice_nor_one_within_the_window_refused(numbers: list[int]) -> None:
