@@ -19,10 +19,11 @@ from testbed.emulation.network import cleanup as module
 from testbed.emulation.network.calibration import Counted, Span
 from testbed.emulation.network.cleanup import end_processes
 from testbed.emulation.run.emulation import Emulation
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config import Experiment
 from testbed.support import run_state
 from testbed.support.errors import RunError
 from testbed.terminal.progress import Progress
+from topos.generators import line
 
 #: Failures of a step before it works.
 _Times = int
@@ -37,12 +38,10 @@ class Run:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "x.toml"
-        path.write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
         self._file = io.StringIO()
         progress = Progress(Console(file=self._file, width=400))
         (folder / "run").mkdir()
-        self.emulation = Emulation(load_experiment(path), folder / "run", "user", progress)
+        self.emulation = Emulation(Experiment("x", 1, 1.0, 1.0, line(2)), folder / "run", "user", progress)
         self.process = subprocess.Popen(["sleep", "3600"])
         self.emulation.state.add_processes(self.process.pid)
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from router.options import Unit, options_of
 from router.protocol.options import RouterOptions
 from testbed.experiments.config import Experiment, ProtocolOptions, RoutingOptions
 from topos.generators import ring
 
 
-def _experiment(protocol: ProtocolOptions | None = None, routing: RoutingOptions | None = None) -> Experiment:
-    return Experiment(
-        "options",
-        1,
-        1.0,
-        1.0,
-        ring(3),
-        protocol=protocol or ProtocolOptions(),
-        routing=routing or RoutingOptions(),
-    )
+def _experiment(**sections: Any) -> Experiment:
+    return Experiment("options", 1, 1.0, 1.0, ring(3), **sections)
 
 
 def test_a_router_gets_the_options_of_the_experiment_as_they_are() -> None:
     protocol = ProtocolOptions(ra_period_s=60.0, ra_jitter_s=6.0, sr_timeout_s=24.0, max_filters=7)
-    assert _experiment(protocol, RoutingOptions("pif")).router_options == RouterOptions(
+    assert _experiment(protocol=protocol, routing=RoutingOptions("pif")).router_options == RouterOptions(
         ra_period_s=60.0, ra_jitter_s=6.0, sr_timeout_s=24.0, max_filters=7
     )
 

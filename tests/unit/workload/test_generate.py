@@ -18,7 +18,7 @@ from testbed.experiments.events import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from testbed.experiments.workload import Item, Workload, read_workload, write_workload
 from testbed.experiments.workload.generate import generate, match_distribution
-from topos import Link, Node, Topology
+from topos.generators import line
 
 
 def experiment(
@@ -28,11 +28,8 @@ def experiment(
     options: WorkloadOptions | None = None,
     events: Sequence[Event] = (),
 ) -> Experiment:
-    links = tuple(Link(i, i, i + 1, 2 if i else 1, 1) for i in range(nodes - 1))
-    topology = Topology("line", tuple(Node(i) for i in range(nodes)), links)
-    return Experiment(
-        "test", seed, duration_s, 60, topology, workload=options or WorkloadOptions(), events=tuple(events)
-    )
+    workload = options or WorkloadOptions()
+    return Experiment("test", seed, duration_s, 60, line(nodes), workload=workload, events=tuple(events))
 
 
 def test_shares_are_rounded_and_at_least_one() -> None:
