@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,25 +10,18 @@ from router.predicates import Message
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
 from router.privacy import KeyRing, write_keys
-from testbed.experiments.config import Experiment
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config import Experiment, PrivacyOptions
 from testbed.experiments.events import APPLICATION
 from testbed.experiments.workload.keys import members_of
+from topos.generators import line
 
 PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]
 
 
-@pytest.fixture
-def experiment(tmp_path: Path) -> Callable[[str], Experiment]:
-    """An experiment with further lines of `[privacy]`."""
-
-    def made(more: str) -> Experiment:
-        path = tmp_path / "experiment.toml"
-        topology = 'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n'
-        path.write_text(f'{topology}[privacy]\nmode = "bloom"\nkept_hashes = 4\n{more}')
-        return load_experiment(path)
-
-    return made
+def _experiment(key_file: Path | None = None) -> Experiment:
+    keys = None if key_file is None else str(key_file)
+    privacy = PrivacyOptions(mode="bloom", kept_hashes=4, key_file=keys)
+    return Experiment("members", 1, 1.0, 1.0, line(2), privacy=privacy)
 
 
 def _run(experiment: Experiment) -> tuple[set[bytes], list[BloomPredicate]]:
@@ -42,18 +34,13 @@ def _run(experiment: Experiment) -> tuple[set[bytes], list[BloomPredicate]]:
 
 
 @pytest.mark.attack("nonces of two runs")
-def test_two_runs_under_one_key_file_share_no_nonce_and_no_secret(
-    tmp_path: Path, experiment: Callable[[str], Experiment]
-) -> None:
+def test_two_runs_under_one_key_file_share_no_nonce_and_no_secret(tmp_path: Path) -> None:
     write_keys(tmp_path / "keys", KeyRing.new())
-    chosen = experiment('key_file = "keys"\n')
-    runs = [_run(chosen) for _ in range(2)]
+    runs = [_run(_experiment(tmp_path / "keys")) for _ in range(2)]
     assert len({sealed[:12] for contents, _ in runs for sealed in contents}) == 120
     assert len({sealed[:4] for contents, _ in runs for sealed in contents}) == 6
     assert len({str(predicate) for _, predicates in runs for predicate in predicates}) == 6
 
 
-def test_a_run_with_keys_of_the_seed_is_repeated_byte_by_byte(
-    experiment: Callable[[str], Experiment],
-) -> None:
-    assert _run(experiment("")) == _run(experiment(""))
+def test_a_run_with_keys_of_the_seed_is_repeated_byte_by_byte() -> None:
+    assert _run(_experiment()) == _run(_experiment())
