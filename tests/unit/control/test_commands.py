@@ -149,7 +149,7 @@ def test_a_node_is_named_by_number_host_or_name() -> None:
         node_id("r9", named)
 
 
-def test_a_loss_is_logged_with_its_link_so_that_the_accounting_knows_of_it(run: RunLayout) -> None:
+def test_loss_and_doubling_are_logged_with_their_link_for_the_accounting(run: RunLayout) -> None:
     network = Changes()
     commands = _commands(run, network)
     assert _ask(commands, do="fault", event=_impaired(1, 0, bandwidth_mbps=5), command="w")["ok"]
@@ -158,21 +158,16 @@ def test_a_loss_is_logged_with_its_link_so_that_the_accounting_knows_of_it(run: 
     assert _ask(commands, do="fault", event=event, command="x")["ok"]
     assert lossy_links(run) == {0}
     assert _ask(commands, do="fault", event=_impaired(1, 0, loss_percent=0), command="y")["ok"]
+    assert _ask(commands, do="fault", event=_impaired(1, 0, duplicate_percent=2), command="z")["ok"]
     # Frames were lost all the same.
     assert lossy_links(run) == {0}
     assert network.made == [
         (1, 0, {"bandwidth_mbps": 5.0}),
         (1, 0, {"loss_percent": 2.0, "bandwidth_mbps": None}),
         (1, 0, {"loss_percent": None}),
+        (1, 0, {"duplicate_percent": 2.0}),
     ]
-
-
-def test_a_link_that_doubles_frames_is_logged_as_such(run: RunLayout) -> None:
-    commands = _commands(run, Changes())
-    for number, properties in enumerate(({"loss_percent": 2}, {"duplicate_percent": 2})):
-        asked = _ask(commands, do="fault", event=_impaired(1, 0, **properties), command=str(number))
-        assert asked["ok"]
-    assert [record.get("doubling", False) for record in read_commands(run)] == [False, True]
+    assert [record.get("doubling", False) for record in read_commands(run)] == [False] * 3 + [True]
 
 
 def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_run(
