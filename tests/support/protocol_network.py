@@ -73,17 +73,14 @@ def path(graph: Graph, source: int, node: int) -> list[int]:
     return found
 
 
-def interfaces_of(graph: Graph) -> dict[int, dict[int, int]]:
-    """Node -> neighbour -> interface, numbered from 1 in order of link index."""
-    return {
-        node: {
-            neighbour: interface
-            for interface, neighbour in enumerate(
-                sorted(graph[node], key=lambda other: graph.edges[node, other]["index"]), start=1
-            )
-        }
-        for node in graph
-    }
+def topology_of(graph: Graph) -> Topology:
+    """The topology of a graph; each node numbers its interfaces from 1 in order of link index."""
+    used: Counter[int] = Counter()
+    links: list[Link] = []
+    for u, v, data in sorted(graph.edges(data=True), key=lambda edge: edge[2]["index"]):
+        used.update((u, v))
+        links.append(Link(len(links), u, v, used[u], used[v], data["cost"]))
+    return Topology("graph", tuple(map(Node, range(max(graph) + 1))), tuple(links))
 
 
 def tables_of(layer: str, full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
@@ -91,15 +88,9 @@ def tables_of(layer: str, full: Graph, alive: Graph) -> dict[int, BroadcastTable
 
     Interfaces keep the numbers that they have in the full graph.
     """
-    ports = interfaces_of(full)
-    ordered = sorted(full.edges(data=True), key=lambda edge: edge[2]["index"])
-    links = tuple(
-        Link(index, u, v, ports[u][v], ports[v][u], data["cost"])
-        for index, (u, v, data) in enumerate(ordered)
-    )
-    topology = Topology("graph", tuple(Node(node) for node in range(max(full) + 1)), links)
-    down = frozenset(link.index for link in links if not alive.has_edge(link.u, link.v))
-    missing = frozenset(node.id for node in topology.nodes) - set(full)
+    topology = topology_of(full)
+    down = frozenset(link.index for link in topology.links if not alive.has_edge(link.u, link.v))
+    missing = frozenset(range(len(topology.nodes))) - set(full)
     return router_tables(topology, LAYERS[layer](topology, down, missing), subtrees=True)
 
 
@@ -141,10 +132,8 @@ class Network:
         self.layer = "spt"
         self.down: tuple[tuple[int, int], ...] = ()
         self._alive = graph.copy()
-        self._neighbour = {
-            node: {interface: other for other, interface in neighbours.items()}
-            for node, neighbours in interfaces_of(graph).items()
-        }
+        topology = topology_of(graph)
+        self._neighbour = {node: topology.neighbours(node) for node in graph}
         self._queues: dict[tuple[int, int], deque[Frame]] = {}
         for node in self.routers:
             self.handle(node, Started())
