@@ -24,25 +24,6 @@ from testbed.results.trace.show import lines
 from testbed.support.names import node_id
 from tests.support.polling import poll
 
-_BRITE = """\
-Topology: ( 3 Nodes, 2 Edges )
-Nodes: ( 3 )
-0 1.0 2.0 1 1 -1 RT_NODE
-1 3.0 4.0 2 2 -1 RT_NODE
-2 5.0 6.0 1 1 -1 RT_NODE
-Edges: ( 2 )
-0 0 1 10.0 1.0 100.0 -1 -1 E_RT U
-1 1 2 10.0 1.0 100.0 -1 -1 E_RT U
-"""
-_GRAPHML = """\
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
-<key id="l" for="node" attr.name="label" attr.type="string"/>
-<graph edgedefault="undirected">
-<node id="0"><data key="l">Old</data></node><node id="1"/><node id="2"/>
-<edge source="0" target="1"/><edge source="1" target="2"/>
-</graph></graphml>
-"""
-_TOML = "[[link]]\nu = 0\nv = 1\n[[link]]\nu = 1\nv = 2\n"
 _NAMES = '[topology.names]\n0 = "Bern"\n2 = "Zürich"\n'
 
 
@@ -52,19 +33,10 @@ def _load(folder: Path, topology: str) -> Experiment:
     return load_experiment(path)
 
 
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        ('file = "t.brite"', _BRITE),
-        ('file = "t.graphml"', _GRAPHML),
-        ('file = "t.toml"', _TOML),
-        ('generator = "ring"\nnodes = 3', ""),
-        ("link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]", ""),
-    ],
-)
-def test_every_form_of_a_topology_takes_names(tmp_path: Path, form: str, text: str) -> None:
-    if text:
-        (tmp_path / form.split('"')[1]).write_text(text, encoding="utf-8")
+@pytest.mark.parametrize("form", ['generator = "ring"\nnodes = 3', 'file = "named.toml"'])
+def test_names_take_the_place_of_those_of_the_topology(tmp_path: Path, form: str) -> None:
+    nodes, links = '[[node]]\nid = 0\nname = "Old"\n', "[[link]]\nu = 0\nv = 1\n[[link]]\nu = 1\nv = 2\n"
+    (tmp_path / "named.toml").write_text(f"{nodes}[[node]]\nid = 1\n[[node]]\nid = 2\n{links}")
     topology = _load(tmp_path, f"{form}\n{_NAMES}").topology
     assert [node.name for node in topology.nodes] == ["Bern", None, "Zürich"]
     assert [topology.label(node) for node in range(3)] == ["0 Bern", "1", "2 Zürich"]
