@@ -4,41 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from router.predicates import Operator, Type
 from testbed.evaluation.figures.match import write_restored
 from testbed.evaluation.figures.reproduction import FIGURES
-from testbed.experiments.config import WorkloadOptions
 from testbed.experiments.drawing.distributions import Distributions
+
+WORDS = ("attr_names", "constr_names", "string_values")
 
 
 def test_types_operators_and_values_have_equal_weights(tmp_path: Path) -> None:
-    drawn, random = Distributions(write_restored(tmp_path)), Random(1)
-    sizes = WorkloadOptions(filters_min=1, filters_max=1, constraints_min=1, constraints_max=1)
-    constraints = [drawn.draw_predicate(random, sizes).filters[0].constraints[0] for _ in range(20_000)]
-    types = Counter(each.type for each in constraints)
-    assert types.keys() == set(Type)
-    assert max(types.values()) < 1.1 * min(types.values())
-    for kind, operators in (
-        (Type.INTEGER, {Operator.EQ, Operator.GT, Operator.LT, Operator.NE}),
-        (Type.DOUBLE, {Operator.EQ, Operator.GT, Operator.LT, Operator.NE}),
-        (Type.BOOLEAN, {Operator.EQ, Operator.NE}),
-    ):
-        counts = Counter(each.operator for each in constraints if each.type is kind)
-        assert counts.keys() == operators
-        assert max(counts.values()) < 1.2 * min(counts.values())
-    assert len({each.operator for each in constraints if each.type is Type.STRING}) == 7
-    values = {kind: {each.value for each in constraints if each.type is kind} for kind in Type}
-    assert values[Type.INTEGER] == set(range(100))
-    assert values[Type.DOUBLE] == {1 + step / 4 for step in range(196)}
+    assert Distributions(write_restored(tmp_path))
+    weights = {
+        path.stem: Counter(line.split(" ")[0] for line in path.read_text().splitlines())
+        for path in tmp_path.glob("*.dist")
+        if path.stem not in WORDS
+    }
+    assert {len(each) for each in weights.values()} == {1}
+    assert {name: each.total() for name, each in weights.items()} == {
+        "types": 4,
+        "string_operators": 7,
+        "int_operators": 4,
+        "double_operators": 4,
+        "bool_operators": 2,
+        "int_values": 100,
+        "double_values": 196,
+        "bool_values": 2,
+    }
 
 
 def test_names_have_the_released_weights(tmp_path: Path) -> None:
     """The i-th of 200 words has the weight floor(200 / i)."""
-    for name in ("attr_names", "constr_names", "string_values"):
+    for name in WORDS:
         lines = (write_restored(tmp_path) / f"{name}.dist").read_text().splitlines()
         weights, words = zip(*(line.split(" ") for line in lines), strict=True)
         assert [int(weight) for weight in weights[:5]] == [200, 100, 66, 50, 40]
