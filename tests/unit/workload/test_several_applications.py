@@ -1,4 +1,4 @@
-"""Several applications on a node: drawn, given, played in virtual time, and accounted for."""
+"""Several applications on a node, and the members of two runs, who share nothing under one key file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import pytest
 from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from testbed.experiments.config import Experiment
+from router.predicates import Message
+from router.predicates.encoded import BloomPredicate
+from router.predicates.parser import parse_predicate
+from router.privacy import KeyRing, write_keys
+from testbed.experiments.config import Experiment, PrivacyOptions
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
+from testbed.experiments.events import APPLICATION
 from testbed.experiments.workload import Item, Workload, read_workload, write_workload
 from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.keys import members_of
 from tests.support.simulated import judged_run
+from topos.generators import line
 
 _TEXT = """\
 duration_s = 300
@@ -92,3 +99,34 @@ def test_each_application_gets_its_messages_and_the_verdict_holds(tmp_path: Path
     assert delivered.total() == summary["deliveries_made"]
     planned = Counter(item.app for item in generate(experiment).items if item.attributes is not None)
     assert sent == planned
+
+
+PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]
+
+
+def _private(key_file: Path | None = None) -> Experiment:
+    keys = None if key_file is None else str(key_file)
+    privacy = PrivacyOptions(mode="bloom", kept_hashes=4, key_file=keys)
+    return Experiment("members", 1, 1.0, 1.0, line(2), privacy=privacy)
+
+
+def _sent_by(experiment: Experiment) -> tuple[set[bytes], list[BloomPredicate]]:
+    """Returns what a run sends: the sealed contents of 20 messages of each member, and encoded predicates."""
+    members = members_of(experiment, PLACES).values()
+    sealed = {member.message(Message({"a": 1})).sealed for member in members for _ in range(20)}
+    # With one constraint, two members choose the same 4 of 8 bits once in 70 times.
+    predicate = parse_predicate(" and ".join(f"{name} = 1" for name in "abcdefgh"))
+    return sealed, [member.set_predicate(predicate) for member in members]
+
+
+@pytest.mark.attack("nonces of two runs")
+def test_two_runs_under_one_key_file_share_no_nonce_and_no_secret(tmp_path: Path) -> None:
+    write_keys(tmp_path / "keys", KeyRing.new())
+    runs = [_sent_by(_private(tmp_path / "keys")) for _ in range(2)]
+    assert len({sealed[:12] for contents, _ in runs for sealed in contents}) == 120
+    assert len({sealed[:4] for contents, _ in runs for sealed in contents}) == 6
+    assert len({str(predicate) for _, predicates in runs for predicate in predicates}) == 6
+
+
+def test_a_run_with_keys_of_the_seed_is_repeated_byte_by_byte() -> None:
+    assert _sent_by(_private()) == _sent_by(_private())
