@@ -59,8 +59,9 @@ class ProcessLog:
         timeout_s: float,
         what: str,
         check: Callable[[], None] | None = None,
+        since: int = 0,
     ) -> Event:
-        """Returns the first event, past or future, for which `matches` is true.
+        """Returns the first event, past or future, from position `since` on, for which `matches` is true.
 
         Args:
             timeout_s: wall seconds to wait.
@@ -71,7 +72,7 @@ class ProcessLog:
             RunError: no such event was written in time; the message has the last event.
         """
         found: list[Event] = []
-        seen = 0
+        seen = since
 
         def left() -> str | None:
             nonlocal seen
@@ -232,16 +233,7 @@ class Routers:
         def matches(each: Event) -> bool:
             return each["node"] == node and each["event"] in (event, "exited")
 
-        def found() -> Event | None:
-            return next(filter(matches, self.log.since(seen)), None)
-
-        def left() -> str | None:
-            self.child.check()
-            return None if found() is not None else "not yet"
-
-        wait_until(left, _ROUTER_S, f"router r{node} is {event}", interval_s=0.005)
-        answer = found()
-        assert answer is not None
+        answer = self.log.wait_for(matches, _ROUTER_S, f"router r{node} is {event}", since=seen)
         if answer["event"] != event:
             raise self._ended(node, "ended while starting")
         return answer
