@@ -16,10 +16,10 @@ from router.predicates import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
 from router.privacy import KeyFile, KeyFileError, read_keys
-from router.runtime.client import Client, ClientError
+from router.runtime.client import Client
 from testbed.cli.arguments import add_live_run, add_node, positive, timeout_s
 from testbed.emulation.control.running import Running
-from testbed.support.errors import InputError, RunError
+from testbed.support.errors import InputError
 from testbed.terminal import put
 from testbed.terminal.numbers import message
 
@@ -43,20 +43,16 @@ def connected(arguments: Namespace) -> Iterator[Client]:
 
     Raises:
         InputError: the run or the node does not exist.
-        RunError: the router refused a request, or does not answer.
+        KeyFileError: the file of keys cannot be used.
+        ClientError: the router refused a request, or does not answer.
     """
     running = Running.find(arguments.run)
     put(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
     node = running.node(arguments.node)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
-    try:
-        key = None if arguments.key_file is None else read_keys(arguments.key_file)
-        with running.client(node, app, key) as client:
-            yield client
-    except KeyFileError as error:
-        raise InputError(str(error)) from error
-    except ClientError as error:
-        raise RunError(str(error)) from error
+    key = None if arguments.key_file is None else read_keys(arguments.key_file)
+    with running.client(node, app, key) as client:
+        yield client
 
 
 def pub_arguments(parser: ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
 from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.results.folders import find_run
-from testbed.support.errors import InputError, MachineError
+from testbed.support.errors import InputError
 from testbed.terminal import put
 
 
@@ -30,7 +30,6 @@ def sweep_command(arguments: Namespace) -> int:
     """Returns 0 if every run succeeded and its verdict holds, else 1."""
     from rich.console import Console
 
-    from captures.spark.session import SessionError
     from testbed.evaluation.sweeps.runner import sweep
     from testbed.evaluation.sweeps.spec import load_spec
     from testbed.results.folders import sweep_folder
@@ -38,18 +37,15 @@ def sweep_command(arguments: Namespace) -> int:
 
     spec = load_spec(arguments.spec)
     progress = Progress(Console())
-    try:
-        result = sweep(
-            spec,
-            sweep_folder(arguments.runs, spec.name),
-            progress,
-            master=arguments.master,
-            keep=arguments.keep_runs,
-            retry=arguments.retry_failed,
-            other_code=arguments.other_code,
-        )
-    except SessionError as error:
-        raise MachineError(str(error)) from error
+    result = sweep(
+        spec,
+        sweep_folder(arguments.runs, spec.name),
+        progress,
+        master=arguments.master,
+        keep=arguments.keep_runs,
+        retry=arguments.retry_failed,
+        other_code=arguments.other_code,
+    )
     for name, path in result.plots.items():
         progress.note(f"plot: {path} ({name})")
     progress.note(f"table: {result.table}")
@@ -146,7 +142,6 @@ def figure_command(arguments: Namespace) -> int:
     """Returns 0 if every statement that is judged holds, else 1."""
     from rich.console import Console
 
-    from captures.spark.session import SessionError
     from testbed.evaluation.figures.page import page_of, verdict_of
     from testbed.evaluation.figures.reproduction import FIGURES
     from testbed.evaluation.figures.runner import reproduce
@@ -160,19 +155,16 @@ def figure_command(arguments: Namespace) -> int:
         raise InputError(str(error)) from error
     folder = reproduction_folder(arguments.runs, name)
     progress = Progress(Console())
-    try:
-        done = reproduce(
-            figure,
-            size,
-            range(1, seeds + 1),
-            folder,
-            progress,
-            engine=arguments.engine,
-            master=arguments.master,
-            other_code=arguments.other_code,
-        )
-    except SessionError as error:
-        raise MachineError(str(error)) from error
+    done = reproduce(
+        figure,
+        size,
+        range(1, seeds + 1),
+        folder,
+        progress,
+        engine=arguments.engine,
+        master=arguments.master,
+        other_code=arguments.other_code,
+    )
     page = page_of(
         name,
         figure,

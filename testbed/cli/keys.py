@@ -77,8 +77,8 @@ def keys_command(arguments: Namespace) -> int:
             if arguments.action == "rotate":
                 ring = ring.rotated()
                 write_keys(path, ring, replacing=True)
-    except KeyFileError as error:
-        raise InputError(str(error)) from error
+    except KeyFileError:
+        raise
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     except OSError as error:

@@ -42,7 +42,7 @@ def query_arguments(parser: ArgumentParser) -> None:
 def query_command(arguments: Namespace) -> None:
     """Prints the answer, or the list of tables.
 
-    Wrong SQL is an InputError (exit status 2).
+    Wrong SQL ends it with exit status 2.
     """
     wanted, sql = arguments.run, arguments.sql
     if sql is None and wanted is not None and not arguments.tables:
@@ -52,16 +52,13 @@ def query_command(arguments: Namespace) -> None:
         wanted, sql = None, wanted
     run = find_run(arguments.runs, wanted)
     # DuckDB and pyarrow take a third of a second to load.
-    from captures.tables.query import QueryError, describe
+    from captures.tables.query import describe
     from testbed.terminal.answers import answer, described
 
-    try:
-        if arguments.tables or sql is None:
-            put("\n".join(described(describe(run))))
-            return
+    if arguments.tables or sql is None:
+        put("\n".join(described(describe(run))))
+    else:
         answer(run, sql, arguments.format, arguments.output, arguments.rows)
-    except QueryError as error:
-        raise InputError(str(error)) from error
 
 
 def trace_arguments(parser: ArgumentParser) -> None:
@@ -86,7 +83,7 @@ def trace_arguments(parser: ArgumentParser) -> None:
 def trace_command(arguments: Namespace) -> int:
     """Prints the trace of a message, or the list of messages."""
     # DuckDB and pyarrow take a third of a second to load.
-    from captures.tables.query import QueryError, connect, interruptible
+    from captures.tables.query import connect, interruptible
     from testbed.results.trace import find, is_message_id, listed
     from testbed.results.trace.build import trace
     from testbed.results.trace.show import lines, listing
@@ -101,16 +98,13 @@ def trace_command(arguments: Namespace) -> int:
     if RunLayout(run).attention.exists():
         return _of_publications(RunLayout(run), message, arguments)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
-    try:
-        with connect(run) as database:
-            if message is None:
-                messages = interruptible(
-                    database, lambda: listed(database, arguments.where, missed=arguments.missed)
-                )
-            else:
-                found = interruptible(database, lambda: trace(run, database, find(database, message)))
-    except QueryError as error:
-        raise InputError(str(error)) from error
+    with connect(run) as database:
+        if message is None:
+            messages = interruptible(
+                database, lambda: listed(database, arguments.where, missed=arguments.missed)
+            )
+        else:
+            found = interruptible(database, lambda: trace(run, database, find(database, message)))
     if message is None:
         if arguments.json:
             for one in messages:

@@ -12,11 +12,11 @@ from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from router.predicates.printer import format_predicate
 from router.protocol.schemes import Row
-from router.recording.file import Recording, RecordingError
-from router.recording.replay import describe
+from router.recording.file import Recording
+from router.recording.replay import describe, states_at
 from testbed.cli.arguments import add_run, moment_s
 from testbed.results.folders import find_run
-from testbed.results.recordings import Verdict, recorded_nodes, replay_run, router_states
+from testbed.results.recordings import Verdict, recorded_nodes, replay_run
 from testbed.support.errors import InputError
 from testbed.terminal import put
 from testbed.terminal.progress import Progress
@@ -107,7 +107,7 @@ def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
     """Prints the routing tables at a moment."""
     t_ns = read_clock(RunLayout(run_dir)).wall_ns(at_s)
     for node in nodes:
-        (state,) = router_states(run_dir, node, [t_ns])
+        (state,) = states_at(RunLayout(run_dir).recording(node), [t_ns])
         put(f"r{node}, epoch {state.epoch}")
         for row in state.table:
             put(f"    {_described(row, state.interfaces)}: {format_predicate(row.predicate)}")
@@ -125,9 +125,6 @@ def _described(row: Row, interfaces: Mapping[int, int]) -> str:
 def _show(run_dir: Path, nodes: Iterable[int]) -> int:
     """Prints events and the live router's answers."""
     for node in nodes:
-        try:
-            for line in describe(Recording(RunLayout(run_dir).recording(node))):
-                put(f"r{node} {line}")
-        except RecordingError as error:
-            raise InputError(str(error)) from error
+        for line in describe(Recording(RunLayout(run_dir).recording(node))):
+            put(f"r{node} {line}")
     return 0

@@ -20,7 +20,7 @@ from router.protocol.counters import Drop
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.schemes import Row, TablePart
 from router.recording.file import Recording, RecordingError
-from router.recording.replay import Replayed, RouterState, check, new_router, states_at
+from router.recording.replay import Replayed, check, new_router
 from router.wire.format import MESSAGES
 from testbed.support.errors import InputError
 
@@ -38,22 +38,6 @@ def recorded_nodes(run_dir: Path) -> list[int]:
     if not nodes:
         raise InputError(f"{run_dir}: no recordings; an emulation with record = true makes them")
     return nodes
-
-
-def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:
-    """Yields the states of the router of `node` at ascending times, from one replay.
-
-    Args:
-        times_ns: wall clock, ns, as in logs and captures.
-
-    Raises:
-        InputError: the router has no usable recording.
-        ValueError: the times do not ascend.
-    """
-    try:
-        yield from states_at(RunLayout(run_dir).recording(node), times_ns)
-    except RecordingError as error:
-        raise InputError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -168,43 +152,40 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
     Returns None if the router has no recording, or the recording does not have the message.
 
     Raises:
-        InputError: the recording is malformed.
+        RecordingError: the recording is malformed.
     """
     path = RunLayout(run).recording(node)
     if not path.is_file():
         return None
     found = None
-    try:
-        recording = Recording(path)
-        router = new_router(recording)
-        for given in recording.inputs():
-            concerns = _concerns(given.event, node, source, seq)
-            before = dict(router.core.counters.dropped) if concerns else {}
-            actions = router.handle(given.event, given.at)
-            sent = any(
-                isinstance(action, Send)
-                and (action.frame.issuer, action.frame.seq) == (source, seq)
-                and action.frame.type in MESSAGES
+    recording = Recording(path)
+    router = new_router(recording)
+    for given in recording.inputs():
+        concerns = _concerns(given.event, node, source, seq)
+        before = dict(router.core.counters.dropped) if concerns else {}
+        actions = router.handle(given.event, given.at)
+        sent = any(
+            isinstance(action, Send)
+            and (action.frame.issuer, action.frame.seq) == (source, seq)
+            and action.frame.type in MESSAGES
+            for action in actions
+        )
+        if node == source:
+            # A message that the source holds back is sent after it was accepted.
+            concerns = sent or any(
+                isinstance(action, Accepted) and (action.source, action.seq) == (source, seq)
                 for action in actions
             )
-            if node == source:
-                # A message that the source holds back is sent after it was accepted.
-                concerns = sent or any(
-                    isinstance(action, Accepted) and (action.source, action.seq) == (source, seq)
-                    for action in actions
-                )
-            if concerns:
-                counted = router.core.counters.dropped
-                reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
-                taken = Decision(router.core.rows(), reasons[0] if reasons else None)
-                # Of several copies (layer `rpf`), those that came off the tree are dropped, before or after
-                # the copy that came by the tree.
-                if found is None or taken.dropped is None:
-                    found = taken
-                if sent or (node != source and taken.dropped is None):
-                    break
-    except RecordingError as error:
-        raise InputError(str(error)) from error
+        if concerns:
+            counted = router.core.counters.dropped
+            reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
+            taken = Decision(router.core.rows(), reasons[0] if reasons else None)
+            # Of several copies (layer `rpf`), those that came off the tree are dropped, before or after
+            # the copy that came by the tree.
+            if found is None or taken.dropped is None:
+                found = taken
+            if sent or (node != source and taken.dropped is None):
+                break
     return found
 
 

@@ -69,6 +69,26 @@ class BringUpInterrupted(KeyboardInterrupt):
     status = BringUpError.status
 
 
+#: Errors of `router` and `captures` that end a command -> its exit status. Nothing of these is loaded for it:
+#: another interpreter, which lacks packages, finds that out in the command.
+LIBRARY_ERRORS = {
+    "captures.rundir.files:RunFolderError": InputError.status,
+    "captures.tables.query:QueryError": InputError.status,
+    "router.privacy:KeyFileError": InputError.status,
+    "router.recording.file:RecordingError": InputError.status,
+    "captures.spark.session:SessionError": MachineError.status,
+    "router.runtime.client:ClientError": RunError.status,
+}
+
+
+def exit_status(error: Exception) -> int | None:
+    """Returns the exit status of a command that ends with an error; None: this code is at fault."""
+    if isinstance(error, TestbedError):
+        return error.status
+    names = (f"{each.__module__}:{each.__name__}" for each in type(error).__mro__)
+    return next((LIBRARY_ERRORS[name] for name in names if name in LIBRARY_ERRORS), None)
+
+
 @contextmanager
 def naming_the_run(run_dir: Path) -> Iterator[None]:
     """Names, when a run or its accounting is interrupted, the command that accounts for the run."""
@@ -79,22 +99,6 @@ def naming_the_run(run_dir: Path) -> Iterator[None]:
 
         text = f"interrupted; `{accounting(run_dir)}` accounts for what there is of the run"
         raise KeyboardInterrupt(text) from interrupt
-
-
-@contextmanager
-def run_folder_errors() -> Iterator[None]:
-    """Turns the error of an incomplete run folder into an `InputError`, for the command line.
-
-    Raises:
-        InputError: in place of a `RunFolderError`.
-    """
-    # Another interpreter, which lacks packages, finds that out inside the block.
-    from captures.rundir.files import RunFolderError
-
-    try:
-        yield
-    except RunFolderError as error:
-        raise InputError(str(error)) from error
 
 
 @contextmanager

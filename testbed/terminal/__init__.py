@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from testbed.support.errors import FULL, BringUpInterrupted, InputError, TestbedError, run_folder_errors
+from testbed.support.errors import FULL, BringUpInterrupted, InputError, exit_status
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,11 +65,7 @@ def foreign(text: object, style: str = "") -> Text:
 def reported(command: Callable[[], int]) -> int:
     """Returns the exit status of a command; prints its error in one line."""
     try:
-        with run_folder_errors():
-            return command()
-    except TestbedError as error:
-        put(f"cbcb: {error}", file=sys.stderr)
-        return error.status
+        return command()
     except KeyboardInterrupt as interrupt:
         put(f"cbcb: {str(interrupt) or 'interrupted'}", file=sys.stderr)
         return interrupt.status if isinstance(interrupt, BringUpInterrupted) else INTERRUPTED
@@ -97,3 +93,8 @@ def reported(command: Callable[[], int]) -> int:
             file=sys.stderr,
         )
         return 3
+    except Exception as error:
+        if (status := exit_status(error)) is None:
+            raise
+        put(f"cbcb: {error}", file=sys.stderr)
+        return status

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+from importlib import import_module
 
 import pytest
 
-from testbed.support.errors import RunError
+from testbed.support.errors import LIBRARY_ERRORS, RunError
 from testbed.support.processes import Steps, wait_until
+from testbed.terminal import reported
 
 
 def test_it_returns_as_soon_as_nothing_differs() -> None:
@@ -41,3 +43,25 @@ def test_an_interrupt_is_no_failure() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Steps().run("wait", interrupted)
+
+
+@pytest.mark.parametrize("name", LIBRARY_ERRORS)
+def test_an_error_of_a_library_ends_a_command_with_its_status(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module, _, kind = name.partition(":")
+    found = getattr(import_module(module), kind)
+
+    def command() -> int:
+        raise found("what is wrong")
+
+    assert reported(command) == LIBRARY_ERRORS[name]
+    assert capsys.readouterr().err == "cbcb: what is wrong\n"
+
+
+def test_an_error_of_no_user_is_not_hidden() -> None:
+    def command() -> int:
+        raise ValueError("a fault")
+
+    with pytest.raises(ValueError, match="a fault"):
+        reported(command)

@@ -23,7 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 from captures.rundir import RunLayout
-from testbed.support.errors import RunError, TestbedError, run_folder_errors
+from captures.rundir.files import RunFolderError
+from testbed.support.errors import RunError, TestbedError, exit_status
 from testbed.support.processes import Child, end_like_ctrl_c
 from testbed.terminal import foreign, put
 from testbed.terminal.numbers import clock, count
@@ -241,8 +242,7 @@ def main() -> int:
 
     threading.Thread(target=wait_for_starter, daemon=True).start()
     try:
-        with run_folder_errors():
-            state = open_state(run_dir)
+        state = open_state(run_dir)
         with LiveServer(state, port) as server, Watcher(state):
             put(json.dumps({"url": server.url, "topology": state.topology()}), flush=True)
             # The snapshots of the page: the terminal costs no further ones, and none that can fail.
@@ -250,9 +250,9 @@ def main() -> int:
                 put(server.snapshot.decode(), flush=True)
     except (KeyboardInterrupt, BrokenPipeError):
         return 0
-    except TestbedError as error:
+    except (TestbedError, RunFolderError) as error:
         put(error, file=sys.stderr)
-        return error.status
+        return exit_status(error) or 0
     return 0
 
 

@@ -82,7 +82,7 @@ def trace(run: Path, database: Database, message: Listed, *, live: bool = False)
         live: whether the run goes on, and the routing tables are those of the moment.
 
     Raises:
-        InputError: a router's recording is malformed.
+        RecordingError: a router's recording is malformed.
         RunFolderError: the topology is missing or malformed.
     """
     return _Builder(run, database, message, live).trace()

@@ -11,10 +11,9 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import ControllerFrame, Event, FrameReceived, SendMessage, SetPredicate, Started
 from router.protocol.options import RouterOptions
-from router.recording.file import Origin, Recorder
+from router.recording.file import Origin, Recorder, RecordingError
 from router.wire.frames import Body, Commit, Frame, FrameType
 from testbed.results.recordings import decision
-from testbed.support.errors import InputError
 from tests.support.router_tables import by_interface
 from tests.support.tree_entries import TreeEntry, table_of
 
@@ -111,5 +110,5 @@ def test_what_is_not_recorded_is_not_known(run: Path) -> None:
     assert _said(run, 11, 9) is None
     assert decision(run, 6, 11, 7) is None
     (run / "recordings" / "r6.rec").write_bytes(b"something else")
-    with pytest.raises(InputError, match=r"r6\.rec"):
+    with pytest.raises(RecordingError, match=r"r6\.rec"):
         decision(run, 6, 11, 7)
