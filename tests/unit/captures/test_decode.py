@@ -100,7 +100,7 @@ def _capture(random: Random, count: int) -> bytes:
         head = random.choice((TO_PORT_1, CONTROLLER_DESTINATION)) + random.choice(_SOURCES)
         frame = head + random.choice([b"\x88\xb5"] * 9 + [b"\x08\x00"]) + mutated(random)
         cut = frame[: random.randrange(len(frame) + 1)] if random.random() < 0.1 else frame
-        ticks = random.choice((2**63, *range(100)))
+        ticks = random.choice((*[2**63] * 9, *range(90)))
         content += enhanced(
             ticks, cut, number=random.randrange(8) // 7, length=len(frame) + random.choice((0, 2**31))
         )
