@@ -29,10 +29,6 @@ from topos import TopologyError
 from topos.loaders import load
 
 
-def doctor_arguments(_parser: ArgumentParser) -> None:
-    """Takes none."""
-
-
 def doctor_command(_arguments: Namespace) -> int:
     """Prints one line a finding.
 
@@ -49,10 +45,6 @@ def doctor_command(_arguments: Namespace) -> int:
             table.add_row("", "", mend)
     Console().print(table)
     return 3 if any(check.required and not check.ok for check in checks) else 0
-
-
-def clean_arguments(_parser: ArgumentParser) -> None:
-    """Takes none."""
 
 
 def clean_command(_arguments: Namespace) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -21,8 +21,8 @@ from testbed.support.processes import end_like_ctrl_c, open_closed_streams
 from testbed.terminal import reported
 
 #: Command -> its module in `testbed.cli`, and its line of help. `COMMAND_arguments(parser)` of the module
-#: declares the arguments, and `COMMAND_command(arguments)` runs the command and returns the exit status, or
-#: None for 0. It imports libraries that take long to load: help and faults of the command line come at once.
+#: declares the arguments, if any. `COMMAND_command(arguments)` runs the command and returns the status, or
+#: None for 0; it imports libraries that take long to load: help and faults of the command line come at once.
 COMMANDS = {
     "check": ("check", "validate an experiment and say what it would do"),
     "run": ("run", "emulate an experiment, account for every frame, and report"),
@@ -94,8 +94,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     chosen = next((argument for argument in argv if not argument.startswith("-")), None)
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        if name == chosen:
-            _function(module, f"{name}_arguments")(command)
+        if name == chosen and (declare := _function(module, f"{name}_arguments")) is not None:
+            declare(command)
     return parser
 
 
@@ -120,9 +120,8 @@ def _run(argv: Sequence[str]) -> int:
         return int(_function(module, f"{arguments.command}_command")(arguments) or 0)
 
 
-def _function(module: str, name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(import_module(f"testbed.cli.{module}"), name)
-    return found
+def _function(module: str, name: str) -> Any:
+    return getattr(import_module(f"testbed.cli.{module}"), name, None)
 
 
 if __name__ == "__main__":

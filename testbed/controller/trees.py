@@ -78,7 +78,6 @@ class Forest:
         return Tree(source, tuple(parents), tuple(order))
 
     def trees(self) -> dict[int, Tree]:
-        """Makes the tree of each source."""
         return {source: self.tree(source) for source in self.sources.tolist()}
 
 

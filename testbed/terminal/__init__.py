@@ -34,11 +34,7 @@ _PATH_ERRORS = frozenset(
 
 def printable(text: str) -> str:
     """Returns the text, with the Python escape of each character that does not print, such as `\\x1b`."""
-    return text if text.isprintable() else "".join(map(_printable, text))
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else repr(character)[1:-1]
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def printable_lines(text: str) -> str:

@@ -118,8 +118,12 @@ class Running:
         if ring is None:
             return None
         path = RunLayout(Path(self.state.run_dir)).application_of_member(node, os.getpid())
+
+        def failed(error: OSError) -> None:
+            put(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)
+
         # Written at once: a member that is killed has no time to write what it did.
-        records = ApplicationRecords(path, _not_recorded, chunk=0)
+        records = ApplicationRecords(path, failed, chunk=0)
         return PrivateApplication(Member(ring), records, owns_records=True)
 
     def tables(self) -> dict[int, list[TableRow]]:
@@ -280,7 +284,3 @@ class Running:
             raise InputError(f"{command}: this machine has no program {argv[0]}") from error
         except OSError as error:
             raise InputError(f"{command}: {error.strerror or error}") from error
-
-
-def _not_recorded(error: OSError) -> None:
-    put(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)

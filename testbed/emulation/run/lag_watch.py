@@ -174,10 +174,6 @@ class LagWatch:
             self._away -= 1
             self._back_at = time.monotonic()
 
-    def _back_s(self) -> float:
-        """Wall seconds since the last part came back; 0: one is away."""
-        return 0.0 if self._away else time.monotonic() - self._back_at
-
     @property
     def _meters(self) -> tuple[Meter, ...]:
         return (*self._clock.meters, self._switches)
@@ -244,13 +240,16 @@ class LagWatch:
             self._switches.late(self._probe.lag_s(_PROBE_S), self._clock.clock)
             before, busy = busy, psutil.cpu_times()
             lag = max(meter.take_recent() for meter in self._meters)
-            if self._before is not None and self._back_s() > _BACK_S and lag < _KEEPS_UP_S:
+            back = not self._away and time.monotonic() - self._back_at > _BACK_S
+            if self._before is not None and back and lag < _KEEPS_UP_S:
                 self._restore()
             if self._from_s is None:
+                # The opening predicates, set from second 0 on, take longer than the clock gives.
+                behind = self._clock.now_s > 0 and lag > _FALLS_BEHIND_S
                 # The look that begins with the last confirmation sees less than the frames that follow it.
                 if self._opened and lag < _KEEPS_UP_S and time.monotonic() - looked_at > _PERIOD_S / 2:
                     self._begin()
-                elif self._governor is not None and not slowed and self._falls_behind(lag):
+                elif self._governor is not None and not slowed and behind:
                     slowed = True
                     self._clock.set_rate(self._limits.low)
             elif self._governor is not None and self._before is None:
@@ -265,10 +264,6 @@ class LagWatch:
                     self._clock.set_rate(rate)
                 looked_s = now_s
             looked_at = time.monotonic()
-
-    def _falls_behind(self, lag_wall_s: float) -> bool:
-        """Whether the opening predicates, set from second 0 on, take longer than the clock gives."""
-        return self._clock.now_s > 0 and lag_wall_s > _FALLS_BEHIND_S
 
     def _begin(self) -> None:
         """Counts lag from now on."""

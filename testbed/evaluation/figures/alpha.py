@@ -279,10 +279,6 @@ def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) ->
     for label, each in cases.items():
         curves[label] = results.curves_over(each, lambda run: statistics.fmean(run["draws"]))
         (first, case), (last, _) = each[0], each[-1]
-        formulas[label] = [(float(n), exact(case.facts, n)) for n in _dense(first, last)]
+        dense = sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})
+        formulas[label] = [(float(n), exact(case.facts, n)) for n in dense]
     return _panel(title, curves, x, formulas)
-
-
-def _dense(first: float, last: float) -> list[int]:
-    """Numbers for a line from the first to the last of some points."""
-    return sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})

@@ -87,7 +87,7 @@ def constraint_bytes() -> npt.NDArray[np.int64]:
 def implies() -> Bools:
     """Returns bool [codes, codes]: every value that meets the first constraint meets the second."""
     found = np.zeros((CODES, CODES), np.bool_)
-    _integers(found[:FIRST_STRING, :FIRST_STRING])
+    _order(_blocks(found[:FIRST_STRING, :FIRST_STRING], INTEGERS), INTEGERS, 0, 1, 2)
     _strings(found[FIRST_STRING:, FIRST_STRING:])
     return found
 
@@ -113,10 +113,6 @@ def _order(found: list[list[Bools]], size: int, equal: int, less: int, greater: 
     found[equal][greater][:] = row > column
     found[less][less][:] = row <= column
     found[greater][greater][:] = row >= column
-
-
-def _integers(found: Bools) -> None:
-    _order(_blocks(found, INTEGERS), INTEGERS, 0, 1, 2)
 
 
 def _strings(found: Bools) -> None:
