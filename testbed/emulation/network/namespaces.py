@@ -20,16 +20,15 @@ import resource
 import socket
 import struct
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from router.system import enter_network_namespace, enter_new_network_namespace
 from testbed.support.errors import MachineError, RunError
 from testbed.support.names import host_device, ip_address
-from testbed.support.run_state import STATE_ROOT
 from topos import Topology
 
 
@@ -121,55 +120,6 @@ def address_lines(node: int) -> list[str]:
 def silence_lines(node: int) -> list[str]:
     """Returns lines for `ip -batch` after which the host sends no IP packet to others."""
     return [f"address flush dev {host_device(node)}", f"route flush dev {host_device(node)}"]
-
-
-_RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
-
-
-@contextmanager
-def expedited_rcu() -> Iterator[None]:
-    """Makes the kernel's RCU grace periods short inside the block.
-
-    An ovs-vswitchd that ends closes one packet socket after the other, and each close waits for a grace
-    period: 200 switches with 1,000 ports took 2.6 s to end, and 0.3 s with this (2 cores, kernel 6.18,
-    userspace datapath; `./run.sh bench bring_up` measures the whole).
-
-    The setting applies to the whole machine. One process at a time changes it and writes the previous value
-    to the lock file: if that process is killed, the next process restores the value.
-    """
-    with ExitStack() as stack:
-        # Not permitted in a container, and no room for the lock file on a full disk: slower, but correct.
-        with suppress(OSError):
-            stack.enter_context(_rcu_expedited())
-        yield
-
-
-@contextmanager
-def _rcu_expedited() -> Iterator[None]:
-    """Sets the kernel's switch inside the block.
-
-    Raises:
-        OSError: the switch or the lock file cannot be written; nothing has changed.
-    """
-    STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
-    # Unbuffered: a value that does not fit is an error of `write`, not of each later call.
-    with (STATE_ROOT / "rcu_expedited.lock").open("a+b", buffering=0) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.seek(0)
-        before = lock.read().strip()
-        if not before:
-            before = _RCU_EXPEDITED.read_bytes().strip()
-            lock.write(before)
-        try:
-            _RCU_EXPEDITED.write_bytes(b"1")
-        except OSError:
-            lock.truncate(0)
-            raise
-        try:
-            yield
-        finally:
-            _RCU_EXPEDITED.write_bytes(before)
-            lock.truncate(0)
 
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from router.system import enter_network_namespace, returning_to_its_namespace
 from testbed.emulation.network import switch_sockets
-from testbed.emulation.network.namespaces import expedited_rcu, run
+from testbed.emulation.network.namespaces import run
 from testbed.emulation.network.switch_sockets import JsonRpc, parse_lost
 from testbed.machine.probes import switch_schema
 from testbed.support.errors import RunError
@@ -461,12 +461,11 @@ class SwitchDaemons:
             RunError: daemons could not be ended; all others have ended.
         """
         steps = Steps()
-        with expedited_rcu():
-            for daemon in self._daemons:
-                steps.run(daemon.describe(), daemon.end)
-            deadline = time.monotonic() + _ENDS_S
-            for daemon in self._daemons:
-                steps.run(daemon.describe(), daemon.wait, deadline)
+        for daemon in self._daemons:
+            steps.run(daemon.describe(), daemon.end)
+        deadline = time.monotonic() + _ENDS_S
+        for daemon in self._daemons:
+            steps.run(daemon.describe(), daemon.wait, deadline)
         steps.check()
 
 

@@ -4,7 +4,9 @@ The constants were measured on 2 cores in the userspace datapath. Memory of a ne
 fit to `./run.sh bench footprint --sizes 20+60+120+200`, and to `waxman1000` in the same benchmark less its
 predicates. Memory of predicates, and times: those of the default experiment with 200 routers, and of
 `waxman200` and `waxman1000` on an otherwise idle machine: 4.5 and 37.7 s up, 1.7 and 16.6 s down.
-docs/explanation/emulated-network.md holds the estimate beside these measurements.
+Take-down has become longer since, by 0.5 s with 20 switches and 0.75 s with 200 (the network alone, on a busy
+machine): a run leaves the kernel's grace periods as they are. docs/explanation/emulated-network.md holds the
+estimate beside these measurements.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _MEMORY_PER_PUBLICATION = 1.1e3
 #: Wall seconds of bring-up and take-down: of a run, for each router, and for each pair of routers, which
 #: are in each other's broadcast tables.
 _BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
-_TAKE_DOWN_S = (0.4, 4.1e-3, 12.1e-6)
+_TAKE_DOWN_S = (0.9, 5.3e-3, 12.1e-6)
 #: Bytes of captures, recordings, logs and tables: of a run, of each router, and for each frame over a link.
 _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
 #: The control groups, as this process or its container sees them, and its own.
