@@ -117,21 +117,15 @@ def test_a_switch_that_was_started_again_has_room(network: EmulatedNetwork) -> N
     assert sizes == [2 * RECEIVE_BUFFER] * 15
 
 
-def test_switches_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
-    network.daemons.of(3).kill(SWITCHES)
-    network.daemons.of(4).kill(SWITCHES)
-    pid = network.restart_daemon(3, SWITCHES)
-    assert network.restart_daemon(4, SWITCHES) == pid
-    assert set(network.counters()) == set(range(30))
-
-
-def test_databases_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
-    network.daemons.of(3).kill(DATABASE)
-    network.daemons.of(4).kill(DATABASE)
-    pid = network.restart_daemon(3, DATABASE)
-    assert network.restart_daemon(4, DATABASE) == pid
+@pytest.mark.parametrize("daemon", [SWITCHES, DATABASE])
+def test_what_two_switches_share_is_started_once_after_kills(network: EmulatedNetwork, daemon: str) -> None:
+    network.daemons.of(3).kill(daemon)
+    network.daemons.of(4).kill(daemon)
+    pid = network.restart_daemon(3, daemon)
+    assert network.restart_daemon(4, daemon) == pid
     network.wait_for_database(4)
-    network.daemons.check(DATABASE)
+    network.daemons.check(daemon)
+    assert set(network.counters()) == set(range(30))
 
 
 def test_switches_that_are_started_without_their_database_wait_for_it(network: EmulatedNetwork) -> None:

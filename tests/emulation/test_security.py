@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ from router.wire.header import (
     port_addresses,
 )
 from testbed.support.names import port_device
-from tests.support.command import STATE, Cbcb, committed, elsewhere
+from tests.support.command import Cbcb, Held, elsewhere
 from tests.support.guarded import head
 from tests.support.packets import read_trailer
 from tests.support.polling import poll
@@ -61,8 +62,7 @@ def test_the_verdict_holds_and_the_accounts_are_equal(
     cbcb: Callable[..., Cbcb], tmp_path: Path, mode: str
 ) -> None:
     chosen = ("--set", f"security.mode={mode}")
-    status, printed = cbcb("run", "ring5", "--engine", "duckdb", *chosen).wait()
-    assert status == 0, printed
+    cbcb("run", "ring5", "--engine", "duckdb", *chosen).ends()
     (manifest,) = tmp_path.glob("*/manifest.json")
     run = RunLayout(manifest.parent)
     summary = json.loads(run.summary.read_text())
@@ -78,30 +78,17 @@ def test_the_verdict_holds_and_the_accounts_are_equal(
     # The recordings repeat what the routers did, where there are no private keys.
     copied = elsewhere(cbcb, run, tmp_path)
     assert not list(copied.rglob("*keys.json")) + list(copied.rglob("*.key"))
-    status, printed = cbcb("replay", str(copied)).wait()
-    assert status == 0, printed
+    cbcb("replay", str(copied)).ends()
 
 
 @pytest.mark.parametrize("mode", ["mac", "signed"])
 def test_forged_and_replayed_frames_change_nothing(
-    cbcb: Callable[..., Cbcb], tmp_path: Path, mode: str
+    cbcb: Callable[..., Cbcb], held: Callable[..., Held], tmp_path: Path, mode: str
 ) -> None:
     """Those of an outsider in both modes; in mode `signed` those of a router of the network, too."""
-    experiment = tmp_path / "guarded.toml"
-    experiment.write_text(
-        'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 3\n'
-        f'[security]\nmode = "{mode}"\n'
-        "[oracle]\nin_flight_window_s = 0.05\n"
-    )
-    running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
-    state = running.state()
-    run, tag = RunLayout(Path(state["run_dir"])), state["tag"]
-    # From then on Ctrl-C ends the workload and not the run.
-    poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
-    poll(lambda: committed(run.path), 300, "routers have trees")
-    control = STATE / tag / "control.sock"
-    poll(lambda: control.exists() or None, 300, "the run takes commands")
-    at = [STATE / tag / f"r{node}.sock" for node in range(3)]
+    network = held("line,3", "--set", f"security.mode={mode}")
+    run, own = network.folder, network.own
+    at = [own / f"r{node}.sock" for node in range(3)]
     with Client(at[0], "victim") as victim, Client(at[1]) as middle, Client(at[2], "other") as other:
         victim.set_predicate("m any integer or forged any integer")
         other.set_predicate("m any integer")
@@ -128,13 +115,14 @@ def test_forged_and_replayed_frames_change_nothing(
         hello = Frame(FrameType.HELLO, 1, 1, 0, 1, Hello(2**32 - 1))
         data.append(head(CONTROLLER_DESTINATION, node_address(1)) + encode(hello))
         data += _for_the_switch(ports, frames[0], epoch)
-        sent = cbcb("exec", "--run", tag, "1", "--", sys.executable, "-c", _SEND, *map(bytes.hex, data))
-        status, printed = sent.wait()
-        assert status == 0, printed
-        counter = _replay_a_message(STATE / tag)
+        sent = cbcb(
+            "exec", "--run", network.tag, "1", "--", sys.executable, "-c", _SEND, *map(bytes.hex, data)
+        )
+        sent.ends()
+        counter = _replay_a_message(own)
         refused_there = {"replayed": REPLAYS, "untagged": 3}
         if mode == "signed":
-            _forge_inside(run, STATE / tag, epoch, counter)
+            _forge_inside(run, own, epoch, counter)
             refused_there |= {"bad_signature": 2}
         expected = {victim: {"1": refused_there}, other: {"1": {"untagged": 3}}}
         for each, refused in expected.items():
@@ -143,10 +131,9 @@ def test_forged_and_replayed_frames_change_nothing(
             assert each.status()["counters"]["messages_delivered"] == 1
         assert [each.status()["table"] for each in (victim, other)] == tables
         assert victim.status()["epoch"] == epoch
-    running.interrupt()
-    running.wait()
-    (ended,) = tmp_path.glob("*-guarded")
-    summary = json.loads(RunLayout(ended).summary.read_text())
+    network.run.interrupt()
+    network.run.wait()
+    summary = json.loads(run.summary.read_text())
     assert summary["deliveries_made"] == summary["deliveries_expected"] == 2
     named = "in the name of node 1"
     untagged = [f"router {n} refused 3 frames {named}: untagged" for n in (0, 2)]
@@ -160,7 +147,7 @@ def test_forged_and_replayed_frames_change_nothing(
     ]
     reasons = [text for text in summary["verdict_reasons"] if "not authentic" in text]
     assert reasons == [f"not authentic: {text}" for text in summary["frames_refused"]]
-    (counters,) = [json.loads(line) for line in controller_lines(ended) if '"counters"' in line]
+    (counters,) = [event for event in _controller_events(run) if event["event"] == "counters"]
     assert counters["rejected"] == {"untagged": 1}
 
 
@@ -249,8 +236,8 @@ def _replay_a_message(folder: Path) -> int:
     return trailer.hop_counter
 
 
-def controller_lines(run: Path) -> list[str]:
-    return RunLayout(run).controller_log.read_text().splitlines()
+def _controller_events(run: RunLayout) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run.controller_log.read_text().splitlines()]
 
 
 #: A ring whose controller is killed and started again, after which a link fails, with frames all the time.
@@ -290,21 +277,17 @@ def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb],
     poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
     keys = [read_keys(run.network_keys)]
     for _ in range(3):
-        status, printed = cbcb("keys", "rotate", str(run.network_keys)).wait()
-        assert status == 0, printed
+        cbcb("keys", "rotate", str(run.network_keys)).ends()
         keys.append(read_keys(run.network_keys))
         _all_look()
     first, last = keys[0].sending, keys[-1].sending
     assert first != last
     assert first not in {key.key_id for key in keys[-1].keys}
-    status, printed = running.wait()
-    assert status == 0, printed
-    (ended,) = tmp_path.glob("*-rotated")
-    run = RunLayout(ended)
+    running.ends()
     summary = json.loads(run.summary.read_text())
     assert (summary["verdict"], summary["frames_refused"], summary["frames_replayed"]) == ("holds", [], [])
     assert summary["deliveries_made"] > 20
-    events = [json.loads(line) for line in controller_lines(ended)]
+    events = _controller_events(run)
     names = [event["event"] for event in events]
     assert "taken_over" in names
     # Epochs of the controller that took over, which needs HELLOs and ACKs of all routers.
