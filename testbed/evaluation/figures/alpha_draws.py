@@ -22,7 +22,7 @@ from rich.console import Console
 
 from captures.accounting.schemes import size_of
 from captures.rundir import RunLayout
-from captures.rundir.routing_tables import TableRow, by_predicate, predicate_of, read_routing_tables
+from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
 from testbed.controller.trees import LAYERS, Forest
 from testbed.evaluation.figures.alpha_conjunctions import (
@@ -44,6 +44,7 @@ from testbed.evaluation.figures.scheme_memory import (
     UNITS as SIZE_UNITS,
 )
 from testbed.evaluation.figures.scheme_memory import (
+    local_predicates,
     measured_alpha,
     predicted_by_alpha,
     receivers_below,
@@ -178,9 +179,7 @@ def _measured(
     experiment: Experiment, tables: Mapping[int, Sequence[TableRow]], rng: random.Random
 ) -> dict[str, Any]:
     forest = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset())
-    predicates = {
-        node: predicate_of(row) for node, rows in tables.items() for row in rows if row.get("part") == "local"
-    }
+    predicates = local_predicates(tables)
     sizes = {node: len(PredicateBuilder(predicate)) for node, predicate in predicates.items()}
     together: dict[int, int] = {}
     alone: dict[int, int] = {}

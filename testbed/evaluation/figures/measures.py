@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from captures.accounting.direct import Direct
 from captures.accounting.texts import WINDOW_S, experiment_seconds
-from captures.rundir.routing_tables import predicate_of, read_routing_tables
-from router.predicates import Message, Predicate
+from captures.rundir.routing_tables import read_routing_tables
+from router.predicates import Message
 from router.predicates.parser import parse_message
 from router.wire.message import encode_message
 from testbed.controller.trees import LAYERS, Forest, hops_on_trees
@@ -135,16 +135,6 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     return {"rate": halves[1], "rate_before": halves[0], "frames": len(times), "curve": curve}
 
 
-def _local_predicates(run: Direct) -> dict[int, Predicate]:
-    """The predicates of the applications of each receiver at the end of a run."""
-    return {
-        node: predicate_of(row)
-        for node, rows in read_routing_tables(run.inputs.run).items()
-        for row in rows
-        if row.get("part") == "local"
-    }
-
-
 #: Messages whose matching is timed, drawn at random.
 _TIMED = 60
 
@@ -152,7 +142,13 @@ _TIMED = 60
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
     from captures.accounting.schemes import SENDERS
-    from testbed.evaluation.figures.scheme_memory import UNITS, index_bits, predicted, predicted_by_alpha
+    from testbed.evaluation.figures.scheme_memory import (
+        UNITS,
+        index_bits,
+        local_predicates,
+        predicted,
+        predicted_by_alpha,
+    )
 
     summary = run.summary()
     state, crossed = summary["state"], summary["message_crossings"]
@@ -160,6 +156,7 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     for row in run.sql("select node, unit, value from held where part = 'local'").to_pylist():
         sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
     topology, scheme = experiment.topology, experiment.routing.scheme
+    tables = read_routing_tables(run.inputs.run)
     forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
     found: dict[str, Any] = {
         "holds": int(summary["verdict"] == "holds"),
@@ -186,10 +183,10 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         found["n_r"] = found["filters"] / (len(topology.nodes) * total)
         found["n_squared"] = found["n_r"] / len(topology.nodes)
     if scheme == "ips":
-        found["index_bits"] = index_bits(read_routing_tables(run.inputs.run), len(topology.nodes))
+        found["index_bits"] = index_bits(tables, len(topology.nodes))
     if experiment.protocol.covering == "full":
         by_alpha = predicted_by_alpha(
-            forest, _local_predicates(run), run.inputs.senders, random.Random(experiment.seed)
+            forest, local_predicates(tables), run.inputs.senders, random.Random(experiment.seed)
         )
         for unit in UNITS:
             if scheme in by_alpha:

@@ -29,6 +29,13 @@ from topos import Topology
 UNITS = Size._fields
 
 
+def local_predicates(tables: Mapping[int, Sequence[TableRow]]) -> dict[int, Predicate]:
+    """The predicates of the applications of each receiver."""
+    return {
+        node: predicate_of(row) for node, rows in tables.items() for row in rows if row.get("part") == "local"
+    }
+
+
 def predicted(forest: Forest, sizes: Mapping[int, int], sources: Collection[int]) -> dict[str, int]:
     """Returns scheme -> forwarding state of all routers without covering, for messages of `sources`.
 

@@ -60,7 +60,8 @@ def display(run_dir: Path, port: int, until_end: bool) -> None:
         with Watcher(state), shown as live:
             while True:
                 snapshot = state.snapshot()
-                over = until_end and _is_over(snapshot)
+                read = snapshot["stream"]["state"] in ("ended", "failed")
+                over = until_end and read and snapshot["phase"] in ("ended", "interrupted")
                 if live is not None:
                     live.update(live_table(snapshot, topology, server.url), refresh=True)
                 elif over or time.monotonic() >= next_line:
@@ -69,13 +70,6 @@ def display(run_dir: Path, port: int, until_end: bool) -> None:
                 if over:
                     return
                 time.sleep(_SNAPSHOT_S)
-
-
-def _is_over(snapshot: Snapshot) -> bool:
-    return snapshot["phase"] in ("ended", "interrupted") and snapshot["stream"]["state"] in (
-        "ended",
-        "failed",
-    )
 
 
 class LiveView:
