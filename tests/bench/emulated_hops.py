@@ -142,7 +142,7 @@ class _Emulation(Emulation):
         with ExitStack() as stack:
             loops, sockets = [], []
             for node in self.nodes:
-                place = self.network.host_namespace(node), host_device(node)
+                place = self.network.host_namespaces[node], host_device(node)
                 own = ",".join(map(str, ports[node]))
                 loops.append(stack.enter_context(bare_process(*place, "hops", node, own)))
                 sockets.append(stack.enter_context(socket_in(Path(place[0]), place[1])))

@@ -56,7 +56,7 @@ def test_a_shell_of_a_host_starts_on_first_use_and_sees_its_own_device(network: 
     host = network.net["r3"]
     assert host._shell is None
     assert host.cmd("ls /sys/class/net").split() == ["lo", "r3-eth0"]
-    assert namespace_path(host.pid).readlink() == Path(network._host_namespaces[3]).readlink()
+    assert namespace_path(host.pid).readlink() == Path(network.host_namespaces[3]).readlink()
     assert "r3-eth0" in host.popen(["ip", "-br", "link"]).communicate()[0].decode()
 
 
@@ -83,7 +83,7 @@ def test_frames_that_come_while_a_switch_is_busy_find_room_or_are_counted(networ
     assert daemons is not None
     pid = daemons.of(3).processes[-1].pid
     with returning_to_its_namespace():
-        enter_network_namespace(network._host_namespaces[3])
+        enter_network_namespace(network.host_namespaces[3])
         host = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     with host:
         host.bind(("r3-eth0", 0))
@@ -163,7 +163,7 @@ def test_a_device_that_open_vswitch_cannot_use_is_named(folder: Path) -> None:
 def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork, folder: Path) -> None:
     """A second userspace datapath in the namespace of the first."""
     (folder / "second").mkdir()
-    group = Group(network.switch_namespace(0), {40: []})
+    group = Group(network.switch_namespaces[0], {40: []})
     daemons = SwitchDaemons(folder / "second", [group], "user")
     try:
         with pytest.raises(RunError, match=r"cannot use s40: .*failed to create bridge s40"):
@@ -192,7 +192,7 @@ def test_links_have_their_properties_after_the_switches_were_started_again(folde
         for link in shaped:
             rate = 7 if {link.u, link.v} == {0, 1} else 5
             for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
-                inside = ["nsenter", f"--net={network.switch_namespace(node)}"]
+                inside = ["nsenter", f"--net={network.switch_namespaces[node]}"]
                 show = [*inside, "tc", "qdisc", "show", "dev", f"s{node}-e{port}"]
                 shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
                 assert f"rate {rate}Mbit" in shown

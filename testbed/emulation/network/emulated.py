@@ -79,6 +79,7 @@ class EmulatedNetwork:
     Attributes:
         daemons: those of the switches, none before `start_switches`.
         controller_socket: where the switches connect to the controller.
+        host_namespaces, switch_namespaces: paths of network namespaces, by node.
     """
 
     def __init__(
@@ -100,26 +101,23 @@ class EmulatedNetwork:
         self._counted: dict[tuple[int, int], Counted] = {}
         self._spans: list[Span] = []
         self._held = Namespaces()
-        self._host_namespaces: list[str] = []
-        self._switch_namespaces: list[str] = []
+        self.host_namespaces: list[str] = []
+        self.switch_namespaces: list[str] = []
         self.daemons = SwitchDaemons(folder, (), datapath)
         #: Namespaces of switches that were started again, and whose links lack their properties.
         self._bare: set[str] = set()
         self._restoring = threading.Lock()
 
-    def start_hosts(self) -> list[str]:
-        """Makes the namespaces of hosts and switches.
-
-        Returns the paths of those of the hosts, in order of node id.
-        """
+    def start_hosts(self) -> None:
+        """Makes the namespaces of hosts and switches."""
         nodes = self.topology.nodes
         allow_descriptors(len(nodes))
         if self.datapath == "kernel":
             require_backlog(self.topology)
-        self._host_namespaces = self._held.make(len(nodes))
+        self.host_namespaces = self._held.make(len(nodes))
         size = switches_per_daemon(len(nodes))
         groups = self._held.make(-(-len(nodes) // size))
-        self._switch_namespaces = [groups[node.id // size] for node in nodes]
+        self.switch_namespaces = [groups[node.id // size] for node in nodes]
         setLogLevel("warning")
         # Else its constructor raises limits of the machine (`sysctl`) for good; a run needs none of them.
         before, Mininet.inited = Mininet.inited, True
@@ -127,29 +125,28 @@ class EmulatedNetwork:
             self.net = Mininet(topo=None, controller=None, build=False)
         finally:
             Mininet.inited = before
-        for node, namespace in zip(nodes, self._host_namespaces, strict=True):
+        for node, namespace in zip(nodes, self.host_namespaces, strict=True):
             self.net.addHost(host_name(node.id), cls=LazyHost, namespace=namespace)
-        return self._host_namespaces
 
     def start_links(self) -> None:
         """Makes every device, with IPv6 and offload off before it comes up."""
         lines = [
-            f"link add {port_device(link.u, link.u_port)} netns {self.switch_namespace(link.u)} type veth"
-            f" peer name {port_device(link.v, link.v_port)} netns {self.switch_namespace(link.v)}"
+            f"link add {port_device(link.u, link.u_port)} netns {self.switch_namespaces[link.u]} type veth"
+            f" peer name {port_device(link.v, link.v_port)} netns {self.switch_namespaces[link.v]}"
             for link in self.topology.links
         ]
-        for node, host in zip(self.topology.nodes, self._host_namespaces, strict=True):
+        for node, host in zip(self.topology.nodes, self.host_namespaces, strict=True):
             address = node_address(node.id).hex(":")
             lines.append(
-                f"link add {port_device(node.id, HOST_PORT)} netns {self.switch_namespace(node.id)} type veth"
-                f" peer name {host_device(node.id)} address {address} netns {host}"
+                f"link add {port_device(node.id, HOST_PORT)} netns {self.switch_namespaces[node.id]}"
+                f" type veth peer name {host_device(node.id)} address {address} netns {host}"
             )
         ip_batch(lines)
         devices: dict[str, list[str]] = defaultdict(list)
-        for node, host in zip(self.topology.nodes, self._host_namespaces, strict=True):
+        for node, host in zip(self.topology.nodes, self.host_namespaces, strict=True):
             devices[host].append(host_device(node.id))
             ports = (HOST_PORT, *self.topology.neighbours(node.id))
-            devices[self.switch_namespace(node.id)] += [port_device(node.id, port) for port in ports]
+            devices[self.switch_namespaces[node.id]] += [port_device(node.id, port) for port in ports]
         inside([(namespace, partial(prepare, names)) for namespace, names in devices.items()])
 
     def start_ip(self) -> None:
@@ -165,7 +162,7 @@ class EmulatedNetwork:
                 self._ip_batch(node.id, silence_lines(node.id))
 
     def _ip_batch(self, node: int, lines: Sequence[str]) -> None:
-        run_inside(self._host_namespaces[node], ("ip", "-batch", "-"), "\n".join([*lines, ""]))
+        run_inside(self.host_namespaces[node], ("ip", "-batch", "-"), "\n".join([*lines, ""]))
 
     def start_switches(self) -> None:
         """Starts every switch and connects it to the controller, which listens already.
@@ -178,7 +175,7 @@ class EmulatedNetwork:
         ports: dict[str, dict[int, list[int]]] = defaultdict(dict)
         for node in self.topology.nodes:
             numbers = [HOST_PORT, *self.topology.neighbours(node.id)]
-            ports[self.switch_namespace(node.id)][node.id] = numbers
+            ports[self.switch_namespaces[node.id]][node.id] = numbers
         groups = [Group(namespace, switches) for namespace, switches in ports.items()]
         self.daemons = SwitchDaemons(self._folder, groups, self.datapath)
         self.daemons.start(self.controller_socket)
@@ -189,7 +186,7 @@ class EmulatedNetwork:
             self.net.addSwitch(
                 switch_name(node.id),
                 cls=LazySwitch,
-                namespace=self.switch_namespace(node.id),
+                namespace=self.switch_namespaces[node.id],
                 environment={"OVS_RUNDIR": str(self._folder)},
                 inNamespace=True,
                 dpid=datapath_id(node.id),
@@ -260,7 +257,7 @@ class EmulatedNetwork:
             if not shaped and link.index not in self._reshaped:
                 continue
             for node, device in ends(link):
-                namespace = self.switch_namespace(node)
+                namespace = self.switch_namespaces[node]
                 if namespace not in counted:
                     by_rules = self.kernel.nft_egress and not self.kernel.netem
                     rules = run_inside(namespace, _NFT_LIST) if by_rules else None
@@ -336,15 +333,9 @@ class EmulatedNetwork:
         """Runs a command once in the namespace of each node's switch, with the node's lines as its input."""
         lines: dict[str, list[str]] = defaultdict(list)
         for node, line in commands:
-            lines[self.switch_namespace(node)].append(line)
+            lines[self.switch_namespaces[node]].append(line)
         for namespace, texts in lines.items():
             run_inside(namespace, argv, "\n".join([*texts, ""]))
-
-    def host_namespace(self, node: int) -> str:
-        return self._host_namespaces[node]
-
-    def switch_namespace(self, node: int) -> str:
-        return self._switch_namespaces[node]
 
     # Faults of the daemons (`testbed.emulation.run.parts`).
 
@@ -356,7 +347,7 @@ class EmulatedNetwork:
         """
         daemon = self.daemons.of(node)
         if command == SWITCHES and command in daemon.away:
-            self._bare.add(self.switch_namespace(node))
+            self._bare.add(self.switch_namespaces[node])
         pid = daemon.restart(command)
         if command == SWITCHES and DATABASE not in daemon.away:
             self.wait_for_database(node)
@@ -381,11 +372,11 @@ class EmulatedNetwork:
         links get them again.
         """
         self.daemons.wait_for_database(node)
-        namespace = self.switch_namespace(node)
+        namespace = self.switch_namespaces[node]
         # A daemon and its database may be started at once, each in a thread of its own.
         with self._restoring:
             if namespace in self._bare:
-                nodes = [other for other, path in enumerate(self._switch_namespaces) if path == namespace]
+                nodes = [other for other, path in enumerate(self.switch_namespaces) if path == namespace]
                 self._shape_again(nodes)
                 self._bare.discard(namespace)
 
@@ -429,8 +420,8 @@ class EmulatedNetwork:
         Links that were taken down by `set_link` stay down. Router and applications continue to run.
         """
         links = self.state.set_node(node, up)
-        host_end = (self._host_namespaces[node], host_device(node))
-        switch_end = (self.switch_namespace(node), port_device(node, HOST_PORT))
+        host_end = (self.host_namespaces[node], host_device(node))
+        switch_end = (self.switch_namespaces[node], port_device(node, HOST_PORT))
         if up:
             _set([switch_end, host_end], up=True)
             if self._ip:  # the kernel removed the routes with the device
@@ -448,7 +439,7 @@ class EmulatedNetwork:
         up, no frame that is lost can be captured.
         """
         up = self.state.is_up(link)
-        both = [(self.switch_namespace(node), device) for node, device in ends(link)]
+        both = [(self.switch_namespaces[node], device) for node, device in ends(link)]
         _set(reversed(both) if up else both, up)
 
     def stop(self) -> None:

@@ -125,8 +125,10 @@ def emulate(
     with naming_a_full_disk(run_dir):
         progress.note(f"run folder: {run_dir}")
         emulation = Emulation(experiment, run_dir, datapath, progress)
+        topology = experiment.topology
+        sizes = f"bring-up: {len(topology.nodes)} routers, {len(topology.links)} links"
         try:
-            with progress.stage("bring_up_s", _describe(experiment)), _bringing_up(progress):
+            with progress.stage("bring_up_s", sizes), _bringing_up(progress):
                 write_inputs(
                     run_dir, experiment, emulation.workload, datapath, tag=emulation.state.tag, held=hold
                 )
@@ -233,9 +235,9 @@ class Emulation:
         self._kills["controller"] = lambda: controller.child.kill()
         self.state.add_processes(controller.child.pid)
         self.progress.step("hosts and links")
-        hosts = self.network.start_hosts()
+        self.network.start_hosts()
         # Its parent loads code while the network is made.
-        routers = self._routers = Routers(self._folder, self._router_specs(hosts))
+        routers = self._routers = Routers(self._folder, self._router_specs())
         self._kills["routers"] = routers.child.kill
         self.state.add_processes(routers.child.pid)
         self.network.start_links()
@@ -301,7 +303,7 @@ class Emulation:
             delays_s = driver.answer_delays_s
             commands = Commands(
                 *(self.state.control, self._folder, self.topology, self.network),
-                *(self.network.host_namespace, self._unsettled),
+                *(self.network.host_namespaces.__getitem__, self._unsettled),
                 lambda: quiet_period_s(self.network.links_so_far(quiet_period_s)),
             )
             self._parts = RunningParts(
@@ -505,7 +507,7 @@ class Emulation:
         wait_until(changed, self._barrier_s, "the switches' counters stand still")
         return last
 
-    def _router_specs(self, hosts: list[str]) -> list[RouterSpec]:
+    def _router_specs(self) -> list[RouterSpec]:
         experiment = self.experiment
         options = experiment.router_options
         run = self._folder
@@ -541,7 +543,7 @@ class Emulation:
                 windows_path=str(self.state.windows(node)) if security.on else None,
                 signing_keys_path=str(run.signing_keys) if security.signs else None,
             )
-            for node, host in zip(self.nodes, hosts, strict=True)
+            for node, host in zip(self.nodes, self.network.host_namespaces, strict=True)
         ]
 
 
@@ -549,18 +551,13 @@ def capture_devices(network: EmulatedNetwork) -> dict[CaptureIdentity, Device]:
     """Returns the captures and their devices: of a link at the end of `u`, of a host link at the switch."""
 
     def device(node: int, port: int) -> Device:
-        return Device(port_device(node, port), network.switch_namespace(node))
+        return Device(port_device(node, port), network.switch_namespaces[node])
 
     topology = network.topology
     return {
         **{link_identity(link): device(link.u, link.u_port) for link in topology.links},
         **{host_identity(node.id): device(node.id, HOST_PORT) for node in topology.nodes},
     }
-
-
-def _describe(experiment: Experiment) -> str:
-    topology = experiment.topology
-    return f"bring-up: {len(topology.nodes)} routers, {len(topology.links)} links"
 
 
 @contextmanager

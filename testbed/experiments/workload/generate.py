@@ -40,7 +40,11 @@ def generate(experiment: Experiment) -> Workload:
         InputError: a trace or a generator cannot be used; names file and line, or generator and item; or the
             service lacks the commands for the requests of [workload.attention].
     """
-    items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
+    items = [
+        Item(event.at_s, event.node, event.action, **event.content(), app=event.app)
+        for event in experiment.events
+        if isinstance(event, ApplicationEvent) and event.at_s <= experiment.duration_s
+    ]
     if experiment.attention is not None:
         return _attention(experiment, items)
     senders: list[int] = []
@@ -217,9 +221,3 @@ def _send(
     for at_s in _poisson(random, rate, options.first_message_s, experiment.duration_s):
         message = contents.draw_message(texts, options)
         yield Item(at_s, node, "send_message", attributes=message, app=_name(number))
-
-
-def _events(experiment: Experiment) -> Iterator[Item]:
-    for event in experiment.events:
-        if isinstance(event, ApplicationEvent):
-            yield Item(event.at_s, event.node, event.action, **event.content(), app=event.app)

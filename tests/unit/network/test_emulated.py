@@ -45,7 +45,7 @@ def network(tmp_path: Path) -> Iterator[EmulatedNetwork]:
 
 
 def _queues(network: EmulatedNetwork, node: int, device: str) -> str:
-    namespace = network.switch_namespace(node)
+    namespace = network.switch_namespaces[node]
     show = ["nsenter", f"--net={namespace}", "tc", "qdisc", "show", "dev", device]
     return subprocess.run(show, capture_output=True, text=True, check=True).stdout
 
@@ -62,7 +62,7 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     # The second end is not as the network left it, so that its change fails after that of the first.
     spoil = "" if before is None else f"qdisc del dev {second} root\n"
     spoil += f"qdisc add dev {second} root handle 1: pfifo"
-    run_inside(network.switch_namespace(link.v), ["tc", "-batch", "-"], f"{spoil}\n")
+    run_inside(network.switch_namespaces[link.v], ["tc", "-batch", "-"], f"{spoil}\n")
     with pytest.raises(RunError, match="Command failed"):
         network.shape_link(0, 11, {"bandwidth_mbps": 7.0})
     for node, device in ((link.u, first), (link.v, second)):
@@ -130,11 +130,11 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
         for link in network.topology.links:
             for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
                 assert f"rate {rate:g}Mbit" in _queues(network, node, f"s{node}-e{port}")
-        for namespace in {network.switch_namespace(node.id) for node in network.topology.nodes}:
+        for namespace in {network.switch_namespaces[node.id] for node in network.topology.nodes}:
             listed = ["nsenter", f"--net={namespace}", "nft", "list", "ruleset"]
             rules = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
             ends = sum(
-                network.switch_namespace(node) == namespace
+                network.switch_namespaces[node] == namespace
                 for link in network.topology.links
                 for node in (link.u, link.v)
             )
