@@ -70,6 +70,43 @@ def broken(records: Iterable[Record], slack_s: float = 0.0) -> dict[str, int]:
     return {name: len(rows) for name, rows in violations(history_of(records), slack_s).items() if len(rows)}
 
 
+#: Two rounds of a subscription in which everything is right.
+_RIGHT = (
+    registered(10.0, freshness_s=12.0),
+    *(uploaded(at_s, seq) for seq, at_s in enumerate((9.0, 12.0, 13.0, 21.0, 29.0, 2.0), 1)),
+    uploaded(12.5, 7, value=2),
+    delivered(10.0, 1, age_s=1.0),
+    delivered(12.0, 2),
+    ended(12.0),
+    registered(20.0, number=1, freshness_s=12.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "record"),
+    [
+        ("unmatched", delivered(20.0, 7, 1)),
+        ("stale", delivered(20.0, 6, 1)),
+        ("stale", delivered(21.5, 4, 1, age_s=12.1)),
+        ("outside_lifetime", delivered(30.1, 5, 1)),
+        ("repeated", delivered(20.0, 2, 1)),
+        ("before_upload", delivered(20.5, 4, 1)),
+        ("unrecorded", delivered(21.0, 77, 1)),
+        ("unrecorded", delivered(21.0, 4, 2)),
+        ("above_max", delivered(13.0, 3)),
+    ],
+)
+def test_each_rule_has_a_delivery_that_breaks_it_alone(rule: str, record: Record) -> None:
+    assert broken([*_RIGHT, delivered(21.0, 4, 1), delivered(20.0, 3, 1)]) == {}
+    assert broken([*_RIGHT, record]) == {rule: 1}
+
+
+def test_time_on_links_is_allowed_for() -> None:
+    late = [*_RIGHT, delivered(25.2, 3, 1, age_s=11.9)]
+    assert broken(late, 0.0) == {"stale": 1}
+    assert broken(late, 0.5) == {}
+
+
 def test_deliveries_are_counted_by_where_the_publication_was() -> None:
     whences = ("dpt", "remote", "dpt", "upload")
     history = history_of([delivered(1.0, seq, whence=each) for seq, each in enumerate(whences)])
