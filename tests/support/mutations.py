@@ -174,6 +174,13 @@ def _used(entry: Mapping[str, Any]) -> bool:
     return bool(entry["kind"] == "link" and entry["captured"])
 
 
+def _without_lag(part: str) -> Change:
+    def edit(found: dict[str, Any]) -> None:
+        found["parts"] = [each for each in found["parts"] if each["part"] != part]
+
+    return document("lag.json", edit)
+
+
 def _log(make: Callable[[Any], object], event: str, **fields: Any) -> Change:
     """Changes the first record of an event of applications."""
     return alter(_LOGS, make, event=event, **fields)
@@ -309,6 +316,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             one_frame(_LINKS, lambda data: flipped(data, _HOP_LIMIT)),
             "Each router changes it, and records no value."),
         _fails("a byte of a message differs on a link", one_frame(_LINKS, flipped), _CONTENTS, READABLE),
+        _fails("a byte of a message differs at a router", one_frame(_HOSTS, flipped), _CONTENTS, READABLE),
         _unnoticed("a byte of a message differs on a link", one_frame(_LINKS, flipped),
             "Encoded bodies of different hops are not compared; members discard what was altered.",
             (PRIVATE,)),
@@ -356,6 +364,10 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             "message …: delivered 3.6e+03 s before it was sent", MESSAGING),
         _fails("each `deliver` of a node is an hour later",
             alter(_LOGS, _plus("t_ns", _HOUR_NS), every=True, event="deliver"), _OUTSIDE, MESSAGING),
+        _fails("each `send_message` of a node was requested in 1970",
+            alter(_LOGS, _set(requested_ns=0), every=True, event="send_message"), _OUTSIDE, MESSAGING),
+        _fails("a `set_predicate` was requested an hour later",
+            _log(_plus("requested_ns", _HOUR_NS), "set_predicate"), _OUTSIDE, PLAIN),
         _fails("a `set_predicate` is missing", drop(_LOGS, event="set_predicate", node=1),
             "deliveries that nobody asked for", MESSAGING),
         _fails("a `set_predicate` has a predicate that nothing matches",
@@ -420,6 +432,9 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("a router is missing", document(_TABLES, lambda found: found.pop("1")),
             f"evidence is missing: {_TABLES}: node 1"),
         Mutation("a row is missing", document(_TABLES, lambda found: found["1"].pop()), FAILS,
+            "r1: interface …: the table at the end is another", (MESSAGES,), replayed),
+        Mutation("a row has another predicate",
+            document(_TABLES, lambda found: found["1"][0].update(predicate="x = 1")), FAILS,
             "r1: interface …: the table at the end is another", (MESSAGES,), replayed),
     ),
     run_files.ROUTERS: (
@@ -497,6 +512,8 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             "routers (first of all that of node 0): 99 s of experiment time late", EMULATED),
         _fails("the lag of a router is missing", document("lag.json", lambda found: found["parts"].pop(0)),
             "lag.json: no lag of router 0", EMULATED),
+        *(_fails(f"the lag of the {part} is missing", _without_lag(part), f"lag.json: no lag of {part}",
+            (MESSAGES,)) for part in ("captures", "switches", "workload")),
         _fails("the bound is another", document("lag.json", _set(bound_s=1e6)),
             "lag.json: 1e+06 s is not the bound of the experiment", EMULATED),
     ),
