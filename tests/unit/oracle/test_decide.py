@@ -15,9 +15,9 @@ from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.oracle import read_oracle
-from testbed.experiments.config import Experiment, ProtocolOptions
+from testbed.experiments.config import BroadcastOptions, Experiment, ProtocolOptions
 from testbed.experiments.events import Event, SendMessage, SetPredicate
-from testbed.experiments.events.network import LinkDown
+from testbed.experiments.events.network import LinkDown, LinkUp
 from testbed.results.oracle.connectivity import (
     Connectivity,
     connectivity,
@@ -214,16 +214,32 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     assert merged([(5, 9), (1, 3), (2, 4), (9, 10)]) == [(1, 4), (5, 10)]
 
 
-@pytest.mark.parametrize(("hop_limit", "expected"), [(3, [1, 3]), (4, [1, 2, 3]), (5, [1, 1, 2, 3])])
+@pytest.mark.parametrize(
+    ("layer", "hop_limit", "expected"),
+    [
+        ("spt", 3, [1, 1, 3, 5]),
+        ("spt", 4, [1, 1, 2, 3, 5]),
+        ("spt", 5, [1, 1, 1, 2, 3, 5]),
+        ("rpf", 4, [1, 1, 2, 3, 5]),
+        ("spanning-tree", 4, [1, 1, 2, 3]),
+    ],
+)
 def test_no_delivery_is_expected_that_the_hop_limit_ends(
-    tmp_path: Path, hop_limit: int, expected: list[int]
+    tmp_path: Path, layer: str, hop_limit: int, expected: list[int]
 ) -> None:
-    """Node 0 receives from all others on a ring; without link 0-1, node 1 is five hops away."""
-    events: list[Event] = [SetPredicate(0.0, 0, "x > 0"), SendMessage(2.0, 1, "x = 2"), LinkDown(5.0, (0, 1))]
-    events += [SendMessage(at_s, node, "x = 20") for at_s, node in ((20.0, 1), (21.0, 2), (22.0, 3))]
-    protocol = ProtocolOptions(hop_limit=hop_limit)
+    """Node 0 receives from all others on a ring; without link 0-1, node 1 is five hops away.
+
+    On the spanning tree of the whole ring, node 5 is.
+    """
+    events: list[Event] = [SetPredicate(0.0, 0, "x > 0"), LinkDown(5.0, (0, 1)), LinkUp(25.0, (0, 1))]
+    sent = ((2.0, 1), (3.0, 5), (20.0, 1), (21.0, 2), (22.0, 3), (40.0, 1))
+    events += [SendMessage(at_s, node, "x = 20") for at_s, node in sent]
     experiment = Experiment(
-        "ring", 1, 40.0, 1.0, ring(6), protocol=protocol, workload=None, events=tuple(events)
+        *("ring", 1, 60.0, 1.0, ring(6)),
+        broadcast=BroadcastOptions(layer),
+        protocol=ProtocolOptions(hop_limit=hop_limit),
+        workload=None,
+        events=tuple(sorted(events, key=lambda event: event.at_s)),
     )
     answers = [answer for _, answer in read_oracle(judged_run(experiment, tmp_path, "none"))]
     assert all(answer["decided"] for answer in answers)
