@@ -198,12 +198,26 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "[topology] ": [
         ('file = "pair.toml"', 'generator = "rings"', "generator: unknown generator 'rings'; did"),
+        ('file = "pair.toml"', 'generator = "line"', "nodes: missing; expected an integer, 1 or more"),
     ],
     "[links] ": [
         ("loss_percent = 1", "loss_percent = 101", "loss_percent: 101 is not valid; expected a number"),
     ],
+    "[broadcast] ": [
+        ('"spt"', '"mst"', 'layer: "mst" is not valid; expected "spt" or "spanning-tree" or'),
+    ],
+    "[routing] ": [
+        (
+            '"pif-strict"',
+            '"broadcast"',
+            'scheme: "broadcast" is not valid; expected "pif" or "pif-strict" or',
+        ),
+    ],
     "[protocol] ": [
         ("hop_limit = 16", "hop_limit = 256", "hop_limit: 256 is not valid; expected an integer from"),
+        ("= false", "= 0", "ra_on_change: 0 is not valid; expected true or false"),
+        ("hop_limit = 16", 'sr_policy = "always"', 'sr_policy: "always" is not valid; expected "never" or'),
+        ("hop_limit = 16", "sr_timeout_s = 0", "sr_timeout_s: 0 is not valid; expected a number above 0"),
         (
             "hop_limit = 16",
             "hop_limit = 16\nmax_filters = 9",
@@ -223,6 +237,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
     "[workload] ": [
         ("filters_max = 2", "filters_min = 4", "filters_min: 4 is above filters_max; expected at most"),
         ("filters_max = 2", "first_message_s = 601", "first_message_s: 601 is after the end; expected"),
+        ("filters_max = 2", "first_predicate_s = 601", "first_predicate_s: 601 is after the end; expected"),
     ],
     "[events 1] ": [
         ("at_s = 20\n", "", "at_s: missing; expected a number from 0 to 1e+09"),
@@ -236,8 +251,23 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
     "[events 3] ": [
         ("[1, 0]", "[2, 0]", "link: nodes 2 and 0 are not joined; expected the ends of a link"),
         ("[1, 0]", "[1, 0, 2]", "link: [1, 0, 2] is not valid; expected two node ids, such as [0, 1]"),
+        (
+            'action = "link_down"\nlink = [1, 0]',
+            'action = "node_down"',
+            "node: missing; an event with action node_down needs node",
+        ),
+        (
+            'action = "link_down"\nlink = [1, 0]',
+            'action = "node_up"\nnode = 7',
+            "node: there is no node 7; expected 0 to 2",
+        ),
     ],
     "[events 2] ": [
+        (
+            '"set_predicate"',
+            '"subscribe"',
+            "subscription: missing; an event with action subscribe needs node",
+        ),
         (
             'action = "set_predicate"\nnode = 0\npredicate = \'dest = "ORD" and price < 400\'',
             'action = "unsubscribe"\nnode = 0\nsubscription = "a"',

@@ -68,15 +68,17 @@ def test_every_undecodable_frame_is_counted_by_type_and_reason() -> None:
     log: list[tuple[str, dict[str, Any]]] = []
     intake = FrameIntake(read_frame, lambda reason, fields: log.append((reason, fields)))
     payload = encode(_MSG)
-    for broken in (
+    payloads = (
         b"",
         b"\x09" + payload[1:],
         payload[:1] + b"\x06" + payload[2:],
         payload[:32] + bytes(len(payload) - 32),
-    ):
+    )
+    for broken in payloads:
         assert intake.take(ethernet(node_address(5), _PORT_1, broken), 0.0) is None
     assert intake.dropped == {"truncated": 1, "bad_version": 1, "bad_type": 1, "bad_tlv": 1}
     assert intake.frames == {"undecodable": 3, "MSG": 1}
+    assert intake.bytes == sum(len(ethernet(node_address(5), _PORT_1, broken)) for broken in payloads)
     assert log[1] == (
         "bad_version",
         {"source": "02:cb:00:00:00:05", "error": "bad_version: version 9; expected 1"},
