@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from router.predicates import Message
 from router.privacy import write_keys
 from router.protocol.options import RouterOptions
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
 from router.security.signatures import make_signing_keys
+from router.wire.frames import Frame, FrameType
 from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
-from tests.support.guarded import INCARNATION, RING, guard, private_key
+from tests.support.guarded import INCARNATION, RING, guard, head, private_key
 from tests.support.live_routers import Routers, spec_of
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
+from tests.support.whole_frames import encode
 
 pytestmark = pytest.mark.root
 
@@ -45,6 +48,11 @@ def specs(wire: Wire, tmp_path: Path, request: pytest.FixtureRequest) -> list[Ro
     ]
 
 
+def _dropped(client: Client, reason: str, expected: int) -> str | None:
+    found = client.status(tables=False)["counters"]["dropped"].get(reason, 0)
+    return None if found >= expected else f"{found} {reason}; expected {expected}"
+
+
 @pytest.mark.attack("frames from before a restart")
 def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
     wire: Wire, specs: list[RouterSpec], tmp_path: Path
@@ -57,10 +65,16 @@ def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
             wait_for(lambda: None if sender.status()["table"] else "no RA")
             sender.send_message("x = 2")
             assert next(app.deliveries(TIMEOUT)).attributes == {"x": 2}
+            # Compiled code, which looks at no tag, would deliver the message.
+            untagged = encode(Frame(FrameType.MSG, 0, 99, 1, 9, Message({"x": 3})))
+            forged = head(TO_PORT, node_address(0)) + untagged
+            wire.inject(1, forged)
+            wait_for(lambda: _dropped(app, "untagged", 1))
+            assert app.status(tables=False)["counters"]["messages_compiled"] == 0
     finally:
         routers.kill()
     wire.read()
-    of_before = [data for data in wire.received[1] if data[6:12] == node_address(0)]
+    of_before = [data for data in wire.received[1] if data[6:12] == node_address(0) and data != forged]
     wire.received[0].clear()
     again = Routers([replace(specs[1], incarnation=INCARNATION + 1)], tmp_path)
     try:
@@ -69,12 +83,7 @@ def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
                 wire.inject(1, data)
             # Without its HELLOs and ACKs, which are for the controller.
             expected = sum(data[:2] != b"\x03\xff" for data in of_before)
-
-            def missing() -> str | None:
-                found = app.status(tables=False)["counters"]["dropped"].get("replayed", 0)
-                return None if found >= expected else f"{found} replayed; expected {expected}"
-
-            wait_for(missing)
+            wait_for(lambda: _dropped(app, "replayed", expected))
             assert app.status(tables=False)["counters"]["messages_received"] == 0
     finally:
         again.stop()
