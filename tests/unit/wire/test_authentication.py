@@ -18,7 +18,7 @@ from router.wire import layers
 from router.wire.authentication import covered
 from router.wire.codec import forwarded_frame, fragment, whole_frame
 from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
-from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
+from router.wire.frames import AddressedMessage, Body, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import CONTROLLER, HEADER_LENGTH, DecodeError, decode_header, signature_of
 from router.wire.intake import Reassembler
 from tests.support.guarded import private_key, public_keys
@@ -108,8 +108,13 @@ def test_each_fragment_has_the_signature() -> None:
     assert (again, again.signature) == (taken, frame.signature)
 
 
-def test_a_recording_keeps_the_signature_of_a_short_frame() -> None:
-    frame = Frame(FrameType.SR, 3, 9, 1, 9, SenderRequest(5), signature=bytes(64))
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [(FrameType.SR, SenderRequest(5)), (FrameType.MSG, Message(dict.fromkeys("st", "x" * 60000)))],
+    ids=["short", "longer than a fragment"],
+)
+def test_a_recording_keeps_the_signature(kind: FrameType, body: Body) -> None:
+    frame = Frame(kind, 3, 9, 1, 9, body, signature=bytes(64))
     assert read_whole_frame(b"".join(whole_frame(frame))).signature == frame.signature
 
 
