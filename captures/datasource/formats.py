@@ -83,16 +83,8 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
         activate(spark)
 
 
-def captured_frames(
-    spark: SparkSession,
-    run: Path,
-    partitions: int = DEFAULT_PARTITIONS,
-    columns: Sequence[str] = tuple(COLUMNS),
-) -> DataFrame:
+def captured_frames(spark: SparkSession, run: Path, partitions: int = DEFAULT_PARTITIONS) -> DataFrame:
     """The captured frames of a finished run, read in at most `partitions` tasks.
-
-    Args:
-        columns: names of `COLUMNS`.
 
     Raises:
         RunFolderError: the list of captures or the topology is missing or malformed.
@@ -100,7 +92,7 @@ def captured_frames(
         OSError: a capture file is missing.
     """
     captures = capture_paths(RunLayout(run.resolve()))
-    view = View(FRAMES, tuple(columns), captures=captures)
+    view = View(FRAMES, tuple(COLUMNS), captures=captures)
     files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
     groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
 

@@ -65,6 +65,7 @@ class _AnyClock(Reassembler):
     def expire(self, now: float) -> None:
         for key in [key for key, partial in self._partial.items() if partial.deadline <= now]:
             self._give_up(key)
+            self.expired += 1
 
 
 class CapturedFragments:

@@ -25,7 +25,8 @@ def _read_headers(
 ) -> None:
     """Fills a row of `addresses` (2 x 17 bytes, 0 before), `protocol` and `ports` for each packet.
 
-    `ports` has four columns: both ports, time to live or hop limit, flags of TCP. -1, as before, means none.
+    `ports` has four columns: both ports, time to live or hop limit, flags of TCP. -1, which the
+    caller fills in, means none.
     `protocols` has the Ethernet type of what is at data[start:ends].
     """
     for row in range(len(start)):

@@ -237,7 +237,7 @@ def _stop(session: SparkSession) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of Spark's message, or the error of Python in it."""
+    """The first line of Spark's message, or the last Python error in it."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         with suppress(Py4JError, OSError):

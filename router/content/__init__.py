@@ -129,9 +129,9 @@ class Content:
         """The disjunction of filters of this form."""
         return Predicate(tuple(filters))
 
-    def builder(self, predicate: Predicate = NOTHING, members: Bits = 0) -> PredicateBuilder:
-        """A predicate that grows, from a predicate or the set of its filters."""
-        return PredicateBuilder(predicate, members, self.pool)
+    def builder(self, predicate: Predicate = NOTHING) -> PredicateBuilder:
+        """A predicate that grows."""
+        return PredicateBuilder(predicate, pool=self.pool)
 
     def weight_of(self, filter_: Filter) -> int:
         """The weight of one filter."""

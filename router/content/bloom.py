@@ -6,8 +6,9 @@ library (`router.privacy`). Source: slides, part IV.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeVar, cast
 
 from router.content import Content
 from router.matching.engines import Matcher
@@ -24,6 +25,9 @@ from router.predicates.encoded.pool import BloomPool
 from router.wire import private
 from router.wire.bodies import filters_in
 from router.wire.frames import AddressedMessage, EncodedPredicate, FrameType
+from router.wire.header import DecodeError
+
+_T = TypeVar("_T")
 
 #: Greatest share of the bits of a message that may be set: one with all bits set goes to every receiver.
 WEIGHT_MAX = 0.9
@@ -88,10 +92,10 @@ class Bloom(Content):
         return f"{message.weight} of {message.suite.bits} bits are set; at most {most}"
 
     def requested_predicate(self, request: Mapping[str, Any]) -> Predicate:
-        return private.decode_predicate(FrameType.XRA, _octets(request, "predicate"))
+        return _decoded(request, "predicate", partial(private.decode_predicate, FrameType.XRA))
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
-        return private.decode_message(_octets(request, "message"))
+        return _decoded(request, "message", private.decode_message)
 
     @staticmethod
     def delivery(message: Message) -> Mapping[str, Any]:
@@ -104,7 +108,7 @@ def _encoded(predicate: Predicate) -> BloomPredicate:
     return predicate
 
 
-def _octets(request: Mapping[str, Any], what: str) -> bytes:
+def _decoded(request: Mapping[str, Any], what: str, decode: Callable[[bytes], _T]) -> _T:
     text = request.get("encoded")
     if not isinstance(text, str):
         raise ValueError(  # noqa: TRY004
@@ -112,6 +116,10 @@ def _octets(request: Mapping[str, Any], what: str) -> bytes:
             "connect with its key"
         )
     try:
-        return bytes.fromhex(text)
+        octets = bytes.fromhex(text)
     except ValueError as error:
         raise ValueError(f"encoded: expected hexadecimal digits: {error}") from error
+    try:
+        return decode(octets)
+    except DecodeError as error:
+        raise ValueError(f"encoded: {error}") from error

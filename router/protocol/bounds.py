@@ -40,8 +40,8 @@ _FEW_SENDERS = 16
 class Allowances:
     """Token buckets by number of a sender: the weight that a neighbour, or an issuer, may send.
 
-    A full bucket is like one that was never used, so it need not be kept: memory grows with the senders of
-    the last seconds, not with all of them.
+    A full bucket is like a bucket that was never used, so it need not be kept: memory grows with the senders
+    of the last seconds, not with all of them.
 
     Args:
         burst: the size of a bucket.
@@ -63,7 +63,8 @@ class Allowances:
         """Returns the weight that a sender may send at this time."""
         full_at = self._full_at.get(sender, now)
         # A difference of times is not exact.
-        return int(self._burst - (full_at - now) * self._rate + 0.001) if full_at > now else self._burst
+        left = int(self._burst - (full_at - now) * self._rate + 0.001) if full_at > now else self._burst
+        return max(0, left)
 
     def charge(self, sender: int, weight: int, now: float) -> None:
         """Takes a weight from the bucket of a sender; a bucket holds no debt."""

@@ -17,7 +17,7 @@ from router.predicates import Message, Predicate
 from router.wire.format import Flags, FrameType, PublicationFlags, SubscriptionFlags
 from router.wire.tree_classes import TreeClasses
 
-#: What modules that work with frames import from here, too.
+#: Names of `router.wire.format` that this module passes on.
 __all__ = ["Flags", "FrameType", "PublicationFlags", "SubscriptionFlags"]
 
 _T = TypeVar("_T")

@@ -241,10 +241,6 @@ class CompiledMatcher(Matcher):
         segments = sum(kept.segment.nbytes + kept.numbers.nbytes for kept in self._segments)
         return self._position.nbytes + self._holder.nbytes + segments + self.interfaces.nbytes + objects
 
-    @property
-    def segments(self) -> int:
-        return len(self._segments)
-
     # Matching.
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
