@@ -69,8 +69,8 @@ class BringUpInterrupted(KeyboardInterrupt):
     status = BringUpError.status
 
 
-#: Errors of `router` and `captures` that end a command -> its exit status. Nothing of these is loaded for it:
-#: another interpreter, which lacks packages, finds that out in the command.
+#: Errors of `router` and `captures` that end a command -> its exit status. The table has names, so that no
+#: module is imported: an interpreter without the packages fails in the command, which reports them.
 LIBRARY_ERRORS = {
     "captures.rundir.files:RunFolderError": InputError.status,
     "captures.tables.query:QueryError": InputError.status,

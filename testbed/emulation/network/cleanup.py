@@ -94,7 +94,7 @@ def end_processes(processes: list[ProcessId]) -> int:
 def remove_folder(folder: Path) -> None:
     """Removes a folder that may be gone; the state file is removed last, so that a failure keeps it.
 
-    Raises OSError: an entry cannot be removed.
+    Raises OSError: the first error; every entry that could be removed is gone.
     """
     errors: list[Any] = []
 
@@ -107,7 +107,10 @@ def remove_folder(folder: Path) -> None:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, onerror=failed)
             elif path.name != STATE_FILE:
-                path.unlink(missing_ok=True)
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    errors.append(error)
         if errors:
             raise errors[0]
         (folder / STATE_FILE).unlink(missing_ok=True)

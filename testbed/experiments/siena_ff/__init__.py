@@ -133,10 +133,11 @@ class DriverParser(Parser):
 
 def _tokens(text: str, offset: int, line: int, column: int, ends: list[int]) -> Iterator[Token]:
     """Tokens from `offset` on, the last of kind END; appends the end of each to `ends`."""
+    at, start = (line, column), 0
     while True:
         blank = _BLANK.match(text, offset)
         offset = blank.end() if blank else offset
-        at = position(text, offset, line, column)
+        at, start = position(text, offset, *at, start), offset
         if offset == len(text):
             ends.append(offset)
             yield Token(TokenKind.END, "", *at)
@@ -149,10 +150,10 @@ def _tokens(text: str, offset: int, line: int, column: int, ends: list[int]) -> 
         yield _token(found, *at)
 
 
-def position(text: str, offset: int, line: int, column: int) -> tuple[int, int]:
-    """Line and column of `offset`, where the text begins at `line` and `column`."""
-    lines = text.count("\n", 0, offset)
-    return line + lines, offset - text.rfind("\n", 0, offset) if lines else column + offset
+def position(text: str, offset: int, line: int, column: int, start: int = 0) -> tuple[int, int]:
+    """Line and column of `offset`, where `start` is at `line` and `column`."""
+    lines = text.count("\n", start, offset)
+    return line + lines, offset - text.rfind("\n", start, offset) if lines else column + offset - start
 
 
 def _token(found: re.Match[str], line: int, column: int) -> Token:

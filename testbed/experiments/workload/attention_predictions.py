@@ -69,7 +69,7 @@ class Fluid:
         options, total = self.options, 0.0
         for share, hosts in self._by_event():
             rate = options.publications * share / self.duration_s
-            collecting_s = min(options.lifetime_s, options.max / rate)
+            collecting_s = min(options.lifetime_s, options.max / rate) if rate else options.lifetime_s
             renewing = self.renewals * share / hosts / self.duration_s
             total += rate * self.duration_s * hosts * (1 - math.exp(-renewing * collecting_s))
         return total

@@ -60,8 +60,8 @@ def display(run_dir: Path, port: int, until_end: bool) -> None:
         with Watcher(state), shown as live:
             while True:
                 snapshot = state.snapshot()
-                read = snapshot["stream"]["state"] in ("ended", "failed")
-                over = until_end and read and snapshot["phase"] in ("ended", "interrupted")
+                stream_over = snapshot["stream"]["state"] in ("ended", "failed")
+                over = until_end and stream_over and snapshot["phase"] in ("ended", "interrupted")
                 if live is not None:
                     live.update(live_table(snapshot, topology, server.url), refresh=True)
                 elif over or time.monotonic() >= next_line:
@@ -73,7 +73,7 @@ def display(run_dir: Path, port: int, until_end: bool) -> None:
 
 
 class LiveView:
-    """Shows an emulation from the call of `start` on.
+    """Shows an emulation from the call of `start` on; another port is used if `port` is taken.
 
     A context manager: the process ends with the block.
     """

@@ -31,6 +31,11 @@ def test_exhaustive_deliveries() -> None:
     assert _fluid().registrations == pytest.approx(20_000)
 
 
+def test_without_publications_nothing_is_delivered() -> None:
+    fluid = Fluid(replace(_TABLE_1, publications=0), 100, 1000.0)
+    assert (fluid.limited_deliveries(), fluid.exhaustive_deliveries()) == (0.0, 0.0)
+
+
 def test_saved_bandwidth_by_max() -> None:
     expected = {10: 0.87, 20: 0.76, 50: 0.57, 100: 0.43, 200: 0.30, 500: 0.16, 2000: 0.11, 5000: 0.11}
     assert {most: round(_fluid(most).saved_bandwidth(), 2) for most in expected} == expected

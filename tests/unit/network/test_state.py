@@ -222,15 +222,19 @@ def test_a_dead_run_whose_folder_cannot_be_removed_is_no_removed_run(root: Path)
     for name in ("above", "switches"):
         (state.folder / name).mkdir()
         (state.folder / name / "database").touch()
+    for file in (held := state.folder / "held", state.folder / "first", state.folder / "last"):
+        file.touch()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
+    subprocess.run(["mount", "--bind", str(held), str(held)], check=True)
     try:
         found = clean_dead_runs()
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", str(held), str(place)], check=True)
     assert found.tags == (other.tag,)
-    assert found.failures == (f"run {state.tag}: [Errno 16] Device or resource busy: '{place}'",)
+    (failure,) = found.failures
+    assert failure.startswith(f"run {state.tag}: [Errno 16] Device or resource busy: '{state.folder}/")
     # The rest is gone, and the state is not, whatever the order of the entries: the process is still known.
-    assert sorted(path.name for path in state.folder.iterdir()) == ["busy", "state.json"]
+    assert sorted(path.name for path in state.folder.iterdir()) == ["busy", "held", "state.json"]
     assert run_state.load(state.folder) == state
     assert clean_dead_runs().tags == (state.tag,)
     assert list(root.iterdir()) == []
