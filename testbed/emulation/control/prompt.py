@@ -18,10 +18,10 @@ from captures.rundir import RunLayout
 from router.predicates import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
-from router.runtime.client import Client, ClientError
+from router.runtime.client import Client
 from router.system import enter_network_namespace
 from testbed.emulation.control.running import Running
-from testbed.support.errors import InputError, TestbedError
+from testbed.support.errors import InputError, exit_status
 from testbed.support.names import host_name
 from testbed.terminal import put
 from testbed.terminal.numbers import message
@@ -110,9 +110,11 @@ class Prompt(cmd.Cmd):
             put()
             self.status = 0 if self._interactive else 130
             end = not self._interactive
-        except (TestbedError, ClientError) as error:
+        except Exception as error:
+            if (status := exit_status(error)) is None:
+                raise
             put(f"cbcb: {error}", file=sys.stderr)
-            self.status = 0 if self._interactive else getattr(error, "status", 1)
+            self.status = 0 if self._interactive else status
             end = not self._interactive
         return end
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from captures.rundir import RunLayout
 from captures.rundir.inputs import read_topology
 from captures.rundir.routing_tables import TableRow
-from router.privacy import KeyFileError, KeyRing, read_keys
+from router.privacy import KeyRing, read_keys
 from router.privacy.application import PrivateApplication
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
@@ -104,15 +104,10 @@ class Running:
         """Returns the keys in the run folder; None: routers read predicates and messages.
 
         Raises:
-            InputError: the file cannot be used.
+            KeyFileError: the file cannot be used.
         """
         path = RunLayout(Path(self.state.run_dir)).keys
-        if not path.exists():
-            return None
-        try:
-            return read_keys(path)
-        except KeyFileError as error:
-            raise InputError(str(error)) from error
+        return read_keys(path) if path.exists() else None
 
     def _private(self, node: int, ring: KeyRing | None) -> PrivateApplication | None:
         if ring is None:

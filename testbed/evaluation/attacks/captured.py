@@ -19,7 +19,7 @@ from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, Bloo
 from router.predicates.encoded.encoder import StringHash
 from router.predicates.encoded.encodings import Encoding
 from router.predicates.parser import parse_predicate
-from router.privacy import Key, KeyFileError, KeyRing, read_keys
+from router.privacy import Key, KeyRing, read_keys
 from router.privacy.member import Opener, OpenError, derived
 from router.wire.codec import read_frame
 from router.wire.frames import AddressedMessage, Frame, FrameType
@@ -171,14 +171,11 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
         names: of `ATTACKS`.
 
     Raises:
-        InputError: the key file cannot be used, the captures have no private message under its keys, or the
-            workload has no messages.
+        KeyFileError: the key file cannot be used.
+        InputError: the captures have no private message under its keys, or the workload has no messages.
         RunFolderError: a file of the run folder is malformed.
     """
-    try:
-        ring = _ring(run, key_file)
-    except KeyFileError as error:
-        raise InputError(str(error)) from error
+    ring = _ring(run, key_file)
     captured = read_captures(run.captures_folder.glob("*.pcap"))
     suites = captured.suites()
     key = next((key for key in ring.keys if key.parameters.suite(key.key_id) in suites[:1]), None)
