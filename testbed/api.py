@@ -183,7 +183,7 @@ def simulate(
         master: Spark's master URL.
 
     Raises:
-        TestbedError: as `cbcb simulate`.
+        TestbedError, SessionError: as `cbcb simulate`.
     """
     from testbed.sim.simulation import simulate as simulated
 
@@ -199,7 +199,7 @@ def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str 
     """Emulates an experiment (as root) and accounts for it.
 
     Raises:
-        TestbedError: as `cbcb run`.
+        TestbedError, SessionError: as `cbcb run`.
     """
     from testbed.emulation.run.emulation import emulate
     from testbed.machine.checks import require_machine
@@ -338,7 +338,7 @@ def sweep(
         other_code: of runs that other code has made: "refuse", "keep" their numbers, or "repeat" them.
 
     Raises:
-        TestbedError: as `cbcb sweep`.
+        TestbedError, SessionError: as `cbcb sweep`.
     """
     from testbed.evaluation.sweeps.runner import sweep as swept
     from testbed.evaluation.sweeps.spec import load_spec, spec_of
@@ -409,7 +409,7 @@ def figure(
 
     Raises:
         UnknownNameError: there is no such figure.
-        TestbedError: as `cbcb figure`.
+        TestbedError, SessionError: as `cbcb figure`.
     """
     from testbed.evaluation.figures.reproduction import FIGURES
     from testbed.evaluation.figures.runner import reproduce

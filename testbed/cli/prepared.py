@@ -96,7 +96,7 @@ def main(master: str, run_dir: Path) -> int:
             for _ in range(3):  # the first loads code, the others let the JVM compile it
                 if small is not None and not requested.is_set():
                     conclude(small, master, quiet, spark=spark)
-        except (TestbedError, PcapError, OSError) as error:
+        except (TestbedError, SessionError, PcapError, OSError) as error:
             with RunLayout(run_dir).spark_log.open("a", encoding="utf-8") as lines:
                 put(f"cbcb: the small run: {error}", file=lines)
         requested.wait()

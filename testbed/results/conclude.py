@@ -19,7 +19,7 @@ from testbed.experiments.events.network import at_worst
 from testbed.results.oracle.attention.judge import write_judgement
 from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.decide import write_oracle
-from testbed.support.errors import InputError, MachineError, naming_a_full_disk
+from testbed.support.errors import InputError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -63,12 +63,11 @@ def account_run(
         RunFolderError: the run folder is incomplete or malformed.
         InputError: a capture is malformed, another process accounts for the run, or its captures are too
             large for the engine.
-        MachineError: Spark cannot be run, or the file system of the run folder is full.
+        SessionError: Spark does not start, or ends by itself.
     """
     # pyarrow and Spark take seconds to load.
     from captures.accounting.account import TooLargeError, account, account_directly
     from captures.pcap import PcapError
-    from captures.spark.session import SessionError
     from captures.tables.store import BusyError
 
     run = RunLayout(run_dir)
@@ -90,8 +89,6 @@ def account_run(
                 )
         except (PcapError, BusyError, TooLargeError) as error:
             raise InputError(str(error)) from error
-        except SessionError as error:
-            raise MachineError(str(error)) from error
     return {**first, **accounted}
 
 
