@@ -6,14 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from router.predicates.encoded.encodings import ENCODINGS
-from router.privacy import (
-    DEFAULT_PARAMETERS,
-    EncodingParameters,
-    KeyFileError,
-    KeyRing,
-    read_keys,
-    write_keys,
-)
+from router.privacy import DEFAULT_PARAMETERS, EncodingParameters, KeyRing, read_keys, write_keys
 from testbed.support.errors import InputError
 from testbed.terminal import put
 
@@ -62,25 +55,23 @@ def keys_command(arguments: Namespace) -> int:
     path: Path = arguments.file
     try:
         if arguments.action == "new":
-            ring = KeyRing.new(
-                EncodingParameters(
+            try:
+                parameters = EncodingParameters(
                     bits=arguments.bits,
                     hashes=arguments.hashes,
                     encoding=arguments.encoding,
                     range_low=arguments.range_low,
                     range_high=arguments.range_high,
                 )
-            )
+            except ValueError as error:
+                raise InputError(f"{path}: {error}") from error
+            ring = KeyRing.new(parameters)
             write_keys(path, ring)
         else:
             ring = read_keys(path)
             if arguments.action == "rotate":
                 ring = ring.rotated()
                 write_keys(path, ring, replacing=True)
-    except KeyFileError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     for key in ring.keys:

@@ -103,6 +103,18 @@ def test_the_keys_of_an_experiment_are_checked(tmp_path: Path, capsys: pytest.Ca
     assert f"privacy.kept_hashes: 13; expected at most the hashes of {keys}, 12" in capsys.readouterr().err
 
 
+def test_keys_that_cannot_be_made_or_read_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = tmp_path / "ring.keys"
+    assert main(["keys", "new", str(keys), "--bits", "1"]) == 2
+    assert capsys.readouterr().err.startswith(f"cbcb: {keys}: ")
+    keys.write_text("{")
+    keys.chmod(0o600)
+    assert main(["keys", "show", str(keys)]) == 2
+    assert capsys.readouterr().err.startswith(f"cbcb: {keys}: no key file: ")
+
+
 def test_a_run_is_accounted_for_elsewhere_without_its_keys(
     run: RunLayout, printed: Callable[..., str], tmp_path: Path
 ) -> None:
