@@ -310,7 +310,7 @@ class Emulation:
                 *(self._folder, self.state, self.clock, self._controller, self._routers),
                 *(self.captures, self.network, driver, watch),
             )
-            played = play(
+            lateness_max_s = play(
                 *(driver, self.experiment, self.workload, commands, self._parts, self.check),
                 *(self.clock, watch, self.progress.update, hold),
             )
@@ -323,7 +323,7 @@ class Emulation:
             raise
         write_lag(self._folder, watch.report(delays_s))
         self.measured = {
-            "workload_lateness_max_s": played.lateness_max_s,
+            "workload_lateness_max_s": lateness_max_s,
             "memory_per_router_bytes": proportional_bytes(self._routers.pids.values()) / len(self.nodes),
         }
 

@@ -16,7 +16,7 @@ from testbed.emulation.run.parts import RunningParts, part_steps_of
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.workload import Workload
-from testbed.experiments.workload.driver import Driver, Played, TimedAction
+from testbed.experiments.workload.driver import Driver, TimedAction
 from testbed.support.processes import ENDING, leave_closed_terminal
 from testbed.terminal.numbers import clock as shown_time
 
@@ -35,7 +35,7 @@ def play(
     watch: LagWatch,
     show: Callable[[str], None],
     hold: bool,
-) -> Played:
+) -> float:
     """Plays the workload and the timed events, then waits until the network is quiet.
 
     Args:
@@ -45,6 +45,9 @@ def play(
         watch: measures lag while the workload is played.
         show: is called with the progress, in words.
         hold: wait for Ctrl-C, which then ends the workload and not the run.
+
+    Returns:
+        The greatest lateness of the workload (`Driver.play`).
 
     Raises:
         RunError: a part died, or the network did not become quiet.
@@ -70,7 +73,7 @@ def play(
         zero_s = clock.begin(rate)
         with commands.served(driver, lambda: clock.now_s):
             with watch:
-                played = driver.play(
+                lateness_max_s = driver.play(
                     *(workload, clock.clock, experiment.duration_s, progress, actions),
                     *(zero_s, clock.workload, watch),
                 )
@@ -85,7 +88,7 @@ def play(
         if not driver.drain(lambda: commands.unsettled() is None and quiescence.quiet(), timeout_s):
             raise not_quiet(f"{timeout_s:g} s", quiescence.working, commands.unsettled())
     check()
-    return played
+    return lateness_max_s
 
 
 @contextmanager

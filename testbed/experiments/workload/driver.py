@@ -10,7 +10,7 @@ import resource
 import selectors
 import time
 from array import array
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -62,22 +62,6 @@ class TimedAction:
     run: Callable[[], None]
 
 
-@dataclass(frozen=True)
-class Played:
-    """The result of `Driver.play`.
-
-    Attributes:
-        sent: messages that routers accepted.
-        predicates: changes of predicates that routers confirmed.
-        lateness_max_s: wall seconds from the time at which an item was due to its sending; the items of
-            second 0, which are paced, are left out.
-    """
-
-    sent: int
-    predicates: int
-    lateness_max_s: float
-
-
 class Driver:
     """The applications of a workload, connected.
 
@@ -114,7 +98,8 @@ class Driver:
             raise RunError(f"no application socket for node {', '.join(map(str, missing))}")
         _allow_open_files(len(wanted))
         self.delivered = 0
-        self._answers: Counter[str] = Counter()
+        #: Messages and publications that routers accepted.
+        self._sent = 0
         #: (application, name) -> the request that subscribed; the router numbers subscriptions.
         self._subscriptions: dict[tuple[Place, str], Request[int]] = {}
         self._outstanding = 0
@@ -242,7 +227,7 @@ class Driver:
         zero_s: float | None = None,
         meter: Meter | None = None,
         opening: Opening | None = None,
-    ) -> Played:
+    ) -> float:
         """Sends each item when it is due on the experiment clock, until `duration_s` has passed.
 
         The predicates of second 0 go first; no other item is sent before they are confirmed. Second 0
@@ -255,6 +240,10 @@ class Driver:
             zero_s: second 0 of the workload in seconds of the clock; None: now.
             meter: is given the lateness of the items, and of the answers.
             opening: paces the predicates of second 0; None: as fast as routers confirm them.
+
+        Returns:
+            The greatest lateness: wall seconds from the time at which an item was due to its sending, without
+            the items of second 0, which are paced.
 
         Raises:
             RunError: a router closed its socket, refused a request or did not answer (names the node).
@@ -293,8 +282,7 @@ class Driver:
         self._await_answers()
         # What comes after the workload is no turn.
         self._turn_ends = None
-        predicates = self._answers.total() - self._sent
-        return Played(self._sent, predicates, lateness_max)
+        return lateness_max
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Receives deliveries until `until()` is true.
@@ -340,11 +328,6 @@ class Driver:
         self._await_answers()
         if opening is not None:
             opening.opened()
-
-    @property
-    def _sent(self) -> int:
-        """The messages and publications that routers accepted."""
-        return self._answers["send_message"] + self._answers["publish"]
 
     def _request(self, item: Item) -> None:
         self._remember(item)
@@ -460,7 +443,7 @@ class Driver:
             if answer is None or not answer.get("ok"):
                 reason = answer.get("error") if answer else "no answer"
                 raise RunError(f"node {place[0]}: {request.command.op} refused: {reason}")
-            self._answers[request.command.op] += 1
+            self._sent += request.command.op in ("send_message", "publish")
 
     def _await_answers(self, at_most: int = 0) -> None:
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S

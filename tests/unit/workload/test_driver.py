@@ -172,7 +172,7 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     reports: list[tuple[float, int, int]] = []
     with closing(Driver(network.sockets, workload.applications)) as driver:
         started = time.monotonic()
-        played = driver.play(
+        lateness_max_s = driver.play(
             workload,
             AnsweredClock(60, driver),
             duration_s=36,
@@ -180,9 +180,8 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
         )
         elapsed = time.monotonic() - started
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
-    assert (played.sent, played.predicates) == (3, 3)
     assert elapsed >= 0.6
-    assert played.lateness_max_s > 0
+    assert lateness_max_s > 0
     assert reports and reports == sorted(reports)
 
     network.stop()
@@ -221,11 +220,11 @@ def test_applications_of_a_router_that_restarts_ask_again_and_killed_ones_do_not
             TimedAction(12, lambda: driver.regain(1)),
             TimedAction(12, lambda: driver.regain(2)),
         ]
-        played = driver.play(workload, AnsweredClock(60, driver), duration_s=30, actions=actions)
+        driver.play(workload, AnsweredClock(60, driver), duration_s=30, actions=actions)
         assert driver.drain(lambda: driver.delivered == 2, timeout_s=TIMEOUT)
-    assert played.sent == 4
     network.stop()
     log = application_events(tmp_path)
+    assert sum(e["event"] == "send_message" for e in log) == 4
     assert {(e["seq"], e["node"]) for e in log if e["event"] == "deliver"} == {(2, 1), (4, 1)}
     first = next(position for position, e in enumerate(log) if e["node"] == 1 and e["event"] == "disconnect")
     again = [e for e in log[first:] if e["node"] == 1 and "predicate" in e]
@@ -256,9 +255,8 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         )
     )
     with closing(Driver(network.sockets, workload.applications)) as driver:
-        played = driver.play(workload, AnsweredClock(60, driver), duration_s=30)
+        driver.play(workload, AnsweredClock(60, driver), duration_s=30)
         assert driver.drain(lambda: driver.delivered == 7, timeout_s=TIMEOUT)
-        assert (played.sent, played.predicates) == (8, 7)
         # Its name is free; no other subscription is left to revoke.
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
             driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), FixedClock(60), 1)
@@ -274,27 +272,28 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
     ]
     sent = [e["app"] for e in log if e["event"] == "send_message"]
     assert sent == ["workload"] * 4 + ["feed"] * 4
+    assert sum("subscribe" in e["event"] for e in log) == 6
 
 
 def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
     count = 4000
     workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
     with closing(Driver(network.sockets, workload.applications)) as driver:
-        played = driver.play(workload, FixedClock(1), duration_s=0.5)
+        driver.play(workload, FixedClock(1), duration_s=0.5)
         assert driver.drain(lambda: driver.delivered == count, timeout_s=TIMEOUT)
-    assert played.sent == count
 
 
-def test_stop_ends_a_play_early(network: IdealNetwork) -> None:
+def test_stop_ends_a_play_early(network: IdealNetwork, tmp_path: Path) -> None:
     with closing(Driver(network.sockets, [0])) as driver:
         timer = threading.Timer(0.3, driver.stop)
         timer.start()
         started = time.monotonic()
-        played = driver.play(Workload((send(3600, 0, a=1),)), FixedClock(1), duration_s=7200)
+        driver.play(Workload((send(3600, 0, a=1),)), FixedClock(1), duration_s=7200)
         timer.join()
-        assert played.sent == 0
         assert not driver.drain(lambda: False, timeout_s=60)
         assert time.monotonic() - started < 60
+    network.stop()
+    assert "send_message" not in {e["event"] for e in application_events(tmp_path)}
 
 
 def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
