@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from tests.support.paths import DOCS, ROOT
 
@@ -24,7 +25,7 @@ _BARRED = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
 #: The end of a sentence and the first character of the next sentence.
 _NEXT_SENTENCE = re.compile(r"[.?!]\)? (?=[A-Z`])")
 #: Files without such a line need not be parsed for the rules of docstrings.
-_SUSPECT = re.compile(r'"""(What |.*[.?!]\)? [A-Z`])')
+_SUSPECT = re.compile(r'"""\s*(What |.*[.?!]\)? [A-Z`])')
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -53,17 +54,17 @@ def _texts_of(source: str, name: str) -> Iterator[_Text]:
 
 
 @cache
-def _texts() -> tuple[_Text, ...]:
+def _texts(root: Path = ROOT) -> tuple[_Text, ...]:
     """The docstrings and comments of the files that may break a rule."""
-    runs = ROOT / "captures" / "runs"
-    files = (path for folder in _FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
+    runs = root / "captures" / "runs"
+    files = (path for folder in _FOLDERS for path in sorted((root / folder).rglob("*.py")))
     return tuple(
         text
         for path in files
         if not path.is_relative_to(runs)
         for source in [path.read_text()]
         if _BARRED.search(source) or _SUSPECT.search(source)
-        for text in _texts_of(source, str(path.relative_to(ROOT)))
+        for text in _texts_of(source, str(path.relative_to(root)))
     )
 
 
@@ -80,6 +81,7 @@ def _with_long_first_lines(texts: tuple[_Text, ...]) -> list[str]:
 
 
 def test_no_text_has_a_word_that_the_style_bars() -> None:
+    assert _texts()
     assert _with_barred_words(_texts()) == []
 
 
@@ -91,26 +93,20 @@ def test_the_first_line_of_a_docstring_is_one_sentence() -> None:
     assert _with_long_first_lines(_texts()) == []
 
 
-def test_offences_are_found() -> None:
+def test_offences_are_found(tmp_path: Path) -> None:
     word = _WORDS[0]
-    source = f'''"""Reads a file. Returns its lines."""
-
-
-def lines() -> None:
-    """What a file has.
-
-    A second sentence. And a third.
-    """
-    # {word.capitalize()} by the caller.
-
-
-def _private() -> None:
-    """Does nothing. Returns None."""
-
-
-text = "{word}"
-'''
-    texts = tuple(_texts_of(source, "a.py"))
-    assert _with_barred_words(texts) == [f"a.py:9: {word.capitalize()!r}"]
-    assert _that_begin_with_what(texts) == ["a.py:5"]
-    assert _with_long_first_lines(texts) == ["a.py:1"]
+    sources = {
+        "barred": f'# {word.capitalize()} by the caller.\ntext = "{word}"\n',
+        "long": '"""Reads a file. Returns its lines."""\n',
+        "private": 'def _private() -> None:\n    """Does nothing. Returns None."""\n',
+        "second": '"""\nReads a file. Returns its lines.\n"""\n',
+        "valid": '"""Reads a file.\n\nA second sentence. And a third.\n"""\n',
+        "what": 'class Lines:\n    """What a file has."""\n',
+    }
+    (tmp_path / "router").mkdir()
+    for name, source in sources.items():
+        (tmp_path / "router" / f"{name}.py").write_text(source)
+    texts = _texts(tmp_path)
+    assert _with_barred_words(texts) == [f"router/barred.py:1: {word.capitalize()!r}"]
+    assert _that_begin_with_what(texts) == ["router/what.py:2"]
+    assert _with_long_first_lines(texts) == ["router/long.py:1", "router/second.py:1"]
