@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Timing
@@ -44,6 +46,20 @@ def test_no_epoch_before_every_switch_is_ready() -> None:
     network.tell(SwitchConnected(2, network.ports(2)))
     network.advance(1)
     assert network.frames(FrameType.TABLE, 1) == [0]
+
+
+def test_a_frame_takes_no_work_for_every_node() -> None:
+    network = brought_up(line(4))
+    called: set[str] = set()
+    try:
+        sys.setprofile(lambda frame, _event, _argument: called.add(frame.f_code.co_qualname))
+        network.hello(2)
+        of_hello = called.copy()
+        network.tell(PortChanged(0, HOST_PORT, False))
+    finally:
+        sys.setprofile(None)
+    assert "Distribution._frame_received" in of_hello
+    assert "Liveness.down_nodes" in called - of_hello
 
 
 def test_retransmission_backs_off_with_the_same_frame() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -16,6 +17,7 @@ import pytest
 
 from router.predicates import Message, Predicate, Value
 from router.predicates.parser import parse_predicate
+from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime import commands
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
@@ -179,6 +181,28 @@ def test_a_delivery_that_finds_the_connection_broken_is_recorded_as_lost(node: N
     assert delivered + lost in (sent, sent[:-1])
     assert later[1] not in delivered + lost
     assert [each["event"] for each in events if each["app"] == "app-1"][-1] == "disconnect"
+
+
+def _kept(kind: type) -> str | None:
+    """The objects of a class that the collector knows; None: there are none."""
+    return str([each for each in gc.get_objects() if isinstance(each, kind)]).strip("[]") or None
+
+
+def test_an_application_that_left_is_freed_without_the_collector(node: Node) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with node.client() as client:
+            client.set_predicate("x = 1")
+            client.send_message("x = 1")
+            with pytest.raises(ClientError):
+                client.unsubscribe(7)
+        wait_for(lambda: "the application is connected" if len(node.applications) else None)
+        # The node's loop drops the request that it has read last.
+        node.advance(0.0)
+        wait_for(lambda: _kept(ExhaustiveSession))
+    finally:
+        gc.enable()
 
 
 def test_names_are_unique_and_stay(node: Node) -> None:
