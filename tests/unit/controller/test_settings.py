@@ -38,6 +38,8 @@ def test_defaults(tmp_path: Path) -> None:
     ("changes", "complaint"),
     [
         ({"topology": None}, "no field 'topology'"),
+        ({"log": None}, "no field 'log'"),
+        ({"socket": None}, "no field 'socket'"),
         ({"layer": "mesh"}, 'layer: "mesh" is not valid; expected "spt" or '),
         ({"parent_pid": True}, "parent_pid: True; expected an integer or null"),
         ({"topology": 3}, "topology: 3; expected a path"),

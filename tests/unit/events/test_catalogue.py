@@ -128,11 +128,16 @@ def test_a_flap_takes_the_link_down_for_as_long_as_it_says(tmp_path: Path) -> No
     assert (down["u"], down["v"]) == (up["u"], up["v"]) == (1, 2)
 
 
-def test_a_fault_ends_before_the_experiment(tmp_path: Path) -> None:
-    with pytest.raises(
-        ExperimentError, match=r"the last part at 35 is after the end; expected at most 30 \(dura"
-    ):
-        _load(tmp_path, HEAD + _section("link_flap", 10).replace("down_s = 4", "down_s = 25"))
+@pytest.mark.parametrize(
+    ("down_s", "problem"),
+    [
+        ("25", r"the last part at 35 is after the end; expected at most 30 \(dura"),
+        ("0", r"down_s: 0 is not valid; expected a number above 0, at most 1e\+09"),
+    ],
+)
+def test_a_flap_ends_later_and_before_the_experiment(tmp_path: Path, down_s: str, problem: str) -> None:
+    with pytest.raises(ExperimentError, match=problem):
+        _load(tmp_path, HEAD + _section("link_flap", 10).replace("down_s = 4", f"down_s = {down_s}"))
 
 
 # An event that is not one of the shipped ones.
@@ -263,7 +268,7 @@ def test_a_switch_is_not_restarted_without_its_daemons(
     text = HEAD + own + _section(other, at_s).replace("away_s = 4", "away_s = 2")
     said = pytest.raises(ExperimentError, match=f"switch_restart at 10 s, {other} at {at_s:g} s: expected")
     with said if refused else nullcontext():
-        _load(tmp_path, text)
+        assert {event.action for event in _load(tmp_path, text).events} == {"switch_restart", other}
 
 
 @pytest.mark.parametrize(
@@ -276,7 +281,7 @@ def test_a_switch_is_not_restarted_while_it_is_away(
     text += _section("switch_restart", at_s).replace("node = 3", f"node = {node}")
     twice = f"switch_restart at {max(10, at_s):g} s, and at {min(10, at_s):g} s"
     with pytest.raises(ExperimentError, match=twice) if refused else nullcontext():
-        _load(tmp_path, text)
+        assert [event.at_s for event in _load(tmp_path, text).events] == [10, at_s]
 
 
 def test_a_router_with_limited_subscriptions_is_not_restarted(tmp_path: Path) -> None:

@@ -211,6 +211,10 @@ _FAULTS: dict[str, list[tuple[str | None, str]]] = {
     "t.jsonl": [
         ('{"at_s": 1' + "0" * 400 + ', "node": 1, "action": "unsubscribe"}', "line 1: at_s: 1000"),
         ("\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
+        (_line(at_s=True), "line 1: at_s: true is not valid; expected a number from 0 to 1e+09"),
+        (_line(node=[1]), "line 1: node: [1] is not valid; expected an integer, 0 or more"),
+        (_line(action=7), f"line 1: action: 7 is not valid; expected {_PLAIN}"),
+        (_line(predicate=5), "line 1: predicate: 5 is not valid; expected a string that is not"),
         (_line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
         (_line(action="publish"), f'line 1: action: "publish" is not valid; expected {_PLAIN}'),
         (_line(predicate="a <"), "line 1: predicate: "),
