@@ -95,8 +95,10 @@ def copied(finished: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="module")
-def full_report(finished: Path) -> Path:
-    return write_report(finished)
+def full_report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("reported")
+    shutil.copytree(finished, run, dirs_exist_ok=True)
+    return write_report(run)
 
 
 def put(run: Path, name: str, table: pd.DataFrame) -> None:
