@@ -250,7 +250,9 @@ def test_wherever_it_is_cut_the_rest_can_be_read(path: Path, tmp_path: Path) -> 
     assert set(read) == set(range(len(inputs) + 1))
 
 
-def test_a_record_whose_type_a_kill_has_left_zero_is_told_from_room(path: Path, tmp_path: Path) -> None:
+def test_a_record_whose_type_a_kill_has_left_zero_is_distinguished_from_room(
+    path: Path, tmp_path: Path
+) -> None:
     """A router writes the type of a record last; behind it is the room of its window."""
     whole = path.read_bytes()
     inputs = list(Recording(path).inputs())

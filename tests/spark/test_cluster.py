@@ -80,7 +80,7 @@ def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: S
         assert rows[0] == rows[1], name
 
 
-def test_workers_that_do_not_reach_the_run_are_told_in_one_line(folder: Path, cluster: str) -> None:
+def test_workers_that_do_not_reach_the_run_are_reported_in_one_line(folder: Path, cluster: str) -> None:
     runs = folder / UNREACHABLE
     experiment = load_experiment(find_experiment("ring5"), {})
     run = judged_run(experiment, runs)

@@ -25,7 +25,7 @@ def _compiled() -> None:
     warm()
 
 
-def test_filters_are_told_apart_by_what_they_are_now() -> None:
+def test_filters_are_distinguished_by_their_present_constraints() -> None:
     """A filter that is replaced before a message asks must not be taken for another with its identity."""
     compiled = CompiledMatcher()
     for number in range(200):

@@ -65,7 +65,7 @@ def test_fragments_are_put_together() -> None:
     assert texts == [None, None, "x" * 2000]
 
 
-def test_contradicting_fragments_are_told() -> None:
+def test_contradicting_fragments_are_reported() -> None:
     payloads, other = (
         fragment(Frame(FrameType.MSG, 9, 4, 2, 63, Message({"text": letter * 2000}))) for letter in "xy"
     )

@@ -33,7 +33,7 @@ def _following(path: Path, **options: str) -> GrowingCaptures:
 
 
 def _latest(following: GrowingCaptures, start: Offset, *limit: Any) -> Offset:
-    """The offset after one, as Spark keeps it."""
+    """The offset after `start`, in the form in which Spark keeps it."""
     offset: Offset = json.loads(json.dumps(following.latestOffset(start, *limit)))
     return offset
 
@@ -229,7 +229,7 @@ def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path)
     assert following.latestOffset(end) == end
 
 
-def test_links_that_are_not_wanted_are_not_looked_at(tmp_path: Path) -> None:
+def test_links_that_an_option_excludes_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "good.pcap").write_bytes(pcap(PACKETS))
     (tmp_path / "bad.pcap").write_text("no capture at all, but a text of some length")
     captures = {

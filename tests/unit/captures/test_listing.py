@@ -159,7 +159,7 @@ def test_links_that_lead_nowhere_and_a_nul_name_no_file(tmp_path: Path) -> None:
             list_captures([path])
 
 
-def test_a_folder_that_may_not_be_searched_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_searched_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     _make(folder, "a.pcap")
     for path in (tmp_path, *tmp_path.parents[:-2]):

@@ -171,7 +171,7 @@ def test_protocols_and_ports_behind_extension_headers(tmp_path: Path, compiled: 
 
 
 @pytest.mark.parametrize("compiled", WAYS)
-def test_a_protocol_that_is_cut_off_is_not_told(tmp_path: Path, compiled: bool) -> None:
+def test_a_protocol_that_is_cut_off_is_null(tmp_path: Path, compiled: bool) -> None:
     whole = bytes(
         _ETHER / _V6_HEADER / IPv6ExtHdrHopByHop() / _AH / IPv6ExtHdrDestOpt() / UDP(sport=1, dport=2)
     )

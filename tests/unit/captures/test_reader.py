@@ -195,7 +195,7 @@ _DAMAGE: dict[str, tuple[bytes, bytes, str]] = {
 
 
 @pytest.mark.parametrize("damage", _DAMAGE)
-def test_damage_is_told_and_what_precedes_it_kept(tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_and_the_packets_before_it_are_kept(tmp_path: Path, damage: str) -> None:
     before, damaged, defect = _DAMAGE[damage]
     path = tmp_path / "a"
     expected, _ = _read(path, before)

@@ -46,7 +46,7 @@ _SESSION = {"held": True, "messages_sent": 0, "deliveries_expected": 1, "deliver
 _BROKEN = {**_ATTENTION, "violations": {"repeated": 2}, "examples": ["repeated: publication 1/2"]}
 _NEVER = {"events": ["link_down 0-1", "node_up 3"], "at_s": 12.5, "epoch": None, "committed_s": None}
 _REFUSAL = "router 0 refused 3 frames in the name of node 1: untagged"
-#: Keys of the summary of a good run that are others, and the reason; empty: it holds.
+#: Changed keys of the summary of a good run, and the reason of the verdict; empty: the run holds.
 _VERDICTS: dict[str, tuple[dict[str, Any], str]] = {
     "a good run": ({}, ""),
     "starved subscriptions of which nothing is decided": ({"attention": _ATTENTION}, ""),

@@ -49,13 +49,13 @@ def test_the_capabilities_that_root_lacks_are_named_with_the_options_that_add_th
     }
 
 
-def test_a_user_is_told_to_become_root() -> None:
+def test_an_error_names_the_command_that_makes_a_user_root() -> None:
     # As `_rights` sees it: the checkout may lie where only root can read.
     found = _missing("setpriv", "--euid=65534", "--ruid=0", "--inh-caps=-all", "--reset-env")
     assert found["rights"] == ["user id 65534, not root", "run it as root: `sudo ./run.sh`"]
 
 
-def test_settings_and_devices_that_the_engine_hides_are_told_apart() -> None:
+def test_settings_and_devices_that_the_engine_hides_have_a_check_each() -> None:
     hide = (
         "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys"
         ' && mount -t tmpfs tmpfs /dev/net && exec "$0" "$@"'

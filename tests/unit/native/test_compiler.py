@@ -96,7 +96,7 @@ def _ask(path: Path, package: str, room: Path) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-def test_machine_code_is_made_anew_when_a_number_of_another_module_changes(tmp_path: Path) -> None:
+def test_machine_code_is_recompiled_when_a_number_of_another_module_changes(tmp_path: Path) -> None:
     room = tmp_path / "room"
     package = _package(tmp_path / "source", 1)
     assert _ask(tmp_path / "source", package, room) == [2, 0, 0]

@@ -246,7 +246,7 @@ def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_
 
     with monkeypatch.context() as patch:
         patch.setattr(daemons._daemons[0], "end", refused)
-        # In place of the time that the daemons share, which the others have to themselves.
+        # As if the time that all daemons share to end had passed.
         patch.setattr(processes[0], "wait", expired)
         said = r"^ovs-vswitchd of the switches s0 to s0: .*not permitted; ovs-vs"
         with pytest.raises(RunError, match=said):

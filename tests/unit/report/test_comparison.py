@@ -39,7 +39,7 @@ def test_keys_stand_side_by_side(runs: list[Path]) -> None:
     ]
 
 
-def test_folders_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+def test_folders_of_one_name_are_distinguished_by_their_paths(tmp_path: Path) -> None:
     one, other = tmp_path / "x" / "run", tmp_path / "y" / "run"
     assert names_of([one, other, tmp_path / "z"]) == [str(one), str(other), "z"]
 

@@ -250,7 +250,7 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", bytes(10), bytes(24), bytes(4096), b"cbcbw", b"cbcbwin2" + bytes(9)])
-def test_a_file_that_a_kill_or_a_full_disk_has_left_is_made_anew(tmp_path: Path, left: bytes) -> None:
+def test_a_file_that_a_kill_or_a_full_disk_has_left_is_rewritten(tmp_path: Path, left: bytes) -> None:
     path, sender = tmp_path / "windows", node_address(3)
     path.write_bytes(left)
     # The senders have not restarted: their counters are below the floor of this start.

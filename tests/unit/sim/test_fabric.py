@@ -238,7 +238,7 @@ def test_fragments_make_one_frame_however_they_come(tmp_path: Path) -> None:
     assert network.fabric.under_way == 0
 
 
-def test_a_link_that_is_shaped_anew_has_its_properties_from_then_on(tmp_path: Path) -> None:
+def test_a_link_that_is_reshaped_has_its_properties_from_then_on(tmp_path: Path) -> None:
     network = _Network(tmp_path)
     link = Link(0, 0, 1, 1, 1, loss_percent=100)
     network.fabric.shape_link(link)

@@ -227,7 +227,7 @@ def test_a_message_that_reached_everybody(run: Path, capsys: pytest.CaptureFixtu
     assert said[8].startswith("      └─ ✓ delivered to app-2 +")
 
 
-def test_a_message_that_nobody_wanted(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_that_no_application_requested(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _trace(run, capsys, "0:2")[4:6] == ["r0", "├─ ✗ nobody wants it"]
     said = _trace(run, capsys, f"0:{SEQ + 3}")
     assert said[5:8] == [
