@@ -191,7 +191,7 @@ def test_a_context_that_spark_stops_by_itself_fails_no_run(tmp_path: Path) -> No
 
     def run(some: Sequence[Job]) -> None:
         progress = Progress(Console(quiet=True))
-        run_jobs(some, tmp_path, ended, master="local[2]", progress=progress)
+        run_jobs(some, tmp_path, ended, lambda: None, master="local[2]", progress=progress)
 
     with pytest.raises(SessionError, match=r"ended before it was done; .*spark\.log says more"):
         run(jobs)

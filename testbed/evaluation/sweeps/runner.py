@@ -36,6 +36,8 @@ from testbed.terminal.progress import Progress
 
 #: Called in the order in which runs end.
 Ended = Callable[[Row], None]
+#: Wall seconds after which the progress is shown although no simulation has ended.
+_SHOWN_S = 2.0
 
 
 def run_and_keep(
@@ -60,19 +62,22 @@ def run_and_keep(
     remaining = Remaining(len(jobs))
     done = failed = 0
 
+    def show() -> None:
+        progress.update(remaining.text(done, failed))
+
     def ended(row: Row) -> None:
         nonlocal done, failed
         place.keep(row)
         rows[row["identity"]] = row
         done, failed = done + 1, failed + (row["error"] is not None)
-        progress.update(remaining.text(done, failed))
+        show()
 
     if not jobs:
         return rows
     try:
         with progress.stage(stage, f"{len(jobs)} runs"):
-            progress.update(remaining.text(done, failed))
-            run_jobs(jobs, place.path, ended, master=master, progress=progress, keep=keep)
+            show()
+            run_jobs(jobs, place.path, ended, show, master=master, progress=progress, keep=keep)
     finally:
         _require_same_code(jobs[0], rows.values(), place)
     return rows
@@ -97,6 +102,7 @@ def run_jobs(
     jobs: Sequence[Job],
     folder: Path,
     ended: Ended,
+    show: Callable[[], None],
     *,
     master: str,
     progress: Progress,
@@ -106,6 +112,7 @@ def run_jobs(
 
     Args:
         folder: of the sweep; keeps run folders in `folder/runs`, those of simulations only on request.
+        show: is called every few seconds in which no simulation ends.
         master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
         keep: keep the run folders of simulations; the workers must reach `folder`.
 
@@ -119,14 +126,15 @@ def run_jobs(
     if emulated:
         require_machine(*(job.experiment for job in emulated))
     if simulated:
-        _simulate(
-            simulated, ended, master, folder / RunLayout(folder).spark_log.name, str(runs) if keep else None
-        )
+        log = folder / RunLayout(folder).spark_log.name
+        _simulate(simulated, ended, show, master, log, str(runs) if keep else None)
     for job in emulated:
         ended(row_of(job, lambda job: _emulated(job, runs, master, progress)))
 
 
-def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: str | None) -> None:
+def _simulate(
+    jobs: Sequence[Job], ended: Ended, show: Callable[[], None], master: str, log: Path, keep: str | None
+) -> None:
     """Runs each job as a Spark job of one task, a few at once: each row comes when its run has ended, and a
     task that kills its process takes no other run with it."""
     waiting = iter(jobs)
@@ -161,7 +169,9 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
                         under_way.add(pool.submit(task, job))
                     if not under_way:
                         return
-                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    done, under_way = wait(under_way, _SHOWN_S, FIRST_COMPLETED)
+                    if not done:
+                        show()
                     for future in done:
                         ended(future.result())
             except BaseException:

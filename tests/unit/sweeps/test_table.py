@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import math
 import statistics
+from contextlib import nullcontext
 from pathlib import Path
+from queue import SimpleQueue
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +20,10 @@ from rich.console import Console
 
 from captures.rundir.inputs import Source
 from testbed.cli.main import main
+from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
-from testbed.evaluation.sweeps.runner import Remaining, run_jobs, sweep
+from testbed.evaluation.sweeps.runner import Remaining, run_and_keep, run_jobs, sweep
 from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import draw, point_table, points, sample, save, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -28,6 +32,7 @@ from testbed.machine.probes import KernelFeatures
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError, MachineError
 from testbed.terminal.progress import Progress
+from tests.support.polling import TIMEOUT
 
 
 @pytest.fixture
@@ -237,6 +242,38 @@ def test_the_time_left_follows_from_the_runs_that_have_ended() -> None:
     assert remaining.text(10) == "10 of 10"
 
 
+def test_a_sweep_prints_its_progress_while_no_simulation_ends(
+    jobs: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal; the simulation, on a context in place of Spark's, ends after the second line."""
+    lines: SimpleQueue[str] = SimpleQueue()
+
+    class Context:
+        defaultParallelism = 1  # noqa: N815 - the name of Spark
+
+        def parallelize(self, _jobs: list[Job], _slices: int) -> Context:
+            return self
+
+        def map(self, _run: object) -> Context:
+            return self
+
+        def collect(self) -> list[Row]:
+            for _ in range(2):
+                assert lines.get(timeout=TIMEOUT) == "… 1 runs: 0 of 1"
+            return [_row(jobs[0])]
+
+    monkeypatch.setattr(
+        runner, "spark_session", lambda *_: nullcontext(SimpleNamespace(sparkContext=Context()))
+    )
+    monkeypatch.setattr(runner, "_SHOWN_S", 0.01)
+    monkeypatch.setattr("testbed.terminal.progress._SIGN_OF_LIFE_S", 0.0)
+    progress = Progress(Console(file=io.StringIO()))
+    monkeypatch.setattr(progress, "note", lines.put)
+    place = SweepFolder(tmp_path / "swept")
+    rows = run_and_keep(jobs[:1], place, "sweep_s", master="local[1]", progress=progress)
+    assert [row["error"] for row in rows.values()] == [None]
+
+
 def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +292,7 @@ def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
             jobs,
             tmp_path,
             rows.append,
+            lambda: None,
             master="local[1]",
             progress=Progress(Console(file=io.StringIO())),
         )
