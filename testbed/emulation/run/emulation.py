@@ -491,7 +491,10 @@ class Emulation:
 
         After `take_down` only the state is left.
         """
-        remove_run(self.state, self._kills, self.network.stop, self.progress.note)
+        # Captures last: until then they take what the other parts send.
+        order = ("routers", "controller", "applications", "captures")
+        kills = {part: self._kills[part] for part in order if part in self._kills}
+        remove_run(self.state, kills, self.network.stop, self.progress.note)
 
     def _settled_counters(self) -> SwitchCounters:
         """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding
