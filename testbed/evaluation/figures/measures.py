@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from captures.accounting.direct import Direct
 from captures.accounting.texts import WINDOW_S, experiment_seconds
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import TableRow, read_routing_tables
 from router.predicates import Message
 from router.predicates.parser import parse_message
 from router.wire.message import encode_message
@@ -193,7 +193,7 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
                 found[f"by_alpha_{unit}"] = found[unit] / by_alpha[scheme][unit]
             if scheme == "pif":
                 found[f"by_mean_alpha_{unit}"] = found[unit] / by_alpha["pif by mean"][unit]
-    return found | _scheme_traffic(run, summary) | _scheme_matching(run, experiment, forest)
+    return found | _scheme_traffic(run, summary) | _scheme_matching(run, experiment, tables, forest)
 
 
 def _scheme_traffic(run: Direct, summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +233,9 @@ def _scheme_traffic(run: Direct, summary: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _scheme_matching(run: Direct, experiment: Experiment, forest: Forest) -> dict[str, Any]:
+def _scheme_matching(
+    run: Direct, experiment: Experiment, tables: dict[int, list[TableRow]], forest: Forest
+) -> dict[str, Any]:
     """The time to match a message at a router, and the memory of the engines."""
     from testbed.evaluation.figures.scheme_memory import matching_cost
 
@@ -249,7 +251,6 @@ def _scheme_matching(run: Direct, experiment: Experiment, forest: Forest) -> dic
         key = row["source"], row["seq"]
         if key in timed:
             visits.setdefault(row["to_node"], []).append((key[0], timed[key]))
-    tables = read_routing_tables(run.inputs.run)
     match_us, engine_bytes = matching_cost(
         tables, experiment.topology, forest, visits, frozenset(run.inputs.senders)
     )
