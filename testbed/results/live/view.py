@@ -246,7 +246,7 @@ def main() -> int:
         return 0
     except (TestbedError, RunFolderError) as error:
         put(error, file=sys.stderr)
-        return exit_status(error) or 0
+        return exit_status(error) or 1
     return 0
 
 
