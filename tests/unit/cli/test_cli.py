@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,13 @@ def test_the_page_of_commands_has_every_command_and_readme_no_other() -> None:
     assert listed(DOCS / "reference/commands.md") == set(COMMANDS)
     of_readme = listed(ROOT / "README.md")
     assert of_readme and of_readme < set(COMMANDS)
+
+
+def test_two_commands_alone_declare_no_arguments() -> None:
+    """A function with a misspelt name would leave its command without options."""
+    modules = {name: import_module(f"testbed.cli.{module}") for name, (module, _) in COMMANDS.items()}
+    without = {name for name, module in modules.items() if not hasattr(module, f"{name}_arguments")}
+    assert without == {"clean", "doctor"}
 
 
 def test_help_on_a_command_comes_at_once() -> None:
