@@ -6,6 +6,7 @@ import io
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,6 +94,16 @@ def test_a_step_that_fails_once_is_repeated_and_the_others_have_run(
     # The run is gone: nothing is left to do.
     run.emulation.abandon()
     assert calls == [1, 2, 3]
+
+
+def test_captures_end_after_the_parts_whose_frames_they_take(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    parts = ("controller", "routers", "captures", "applications")
+    monkeypatch.setattr(run.emulation, "_kills", {part: partial(ended.append, part) for part in parts})
+    run.emulation.abandon()
+    assert ended == ["routers", "controller", "applications", "captures"]
 
 
 def test_what_is_left_after_three_attempts_is_said_and_keeps_the_state(
