@@ -14,30 +14,42 @@ from inspect import Parameter, cleandoc, signature
 from types import ModuleType
 from typing import Any
 
-#: Name -> what it measures.
+#: Name -> how long it takes without options, on two cores with other work, and what it measures.
 BENCHMARKS = {
-    "bombs": "the longest turn of a router under expensive predicates",
-    "match": "the matching engines beside the C++ original",
-    "match_update": "changes of a forwarding table of 1,000,000 constraints",
-    "forwarding": "a live router at saturation (root)",
-    "hop": "a live router woken for one message at a time (root)",
-    "emulated_hops": "CPU of a message at each router of the default experiment (root)",
-    "simulate": "simulations of growing networks: events per second, memory per router",
-    "columns": "views of frames on one core, by the codec and by compiled code",
-    "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
-    "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
-    "fuzz": "decoder, core, parsers, files, sockets: fuzzed (with atheris, if it is there)",
-    "footprint": "processes, memory, descriptors, time and disk of an emulation, beside Mininet (root)",
-    "soak": "a long run with random faults: memory, descriptors and queues of each part (root)",
-    "roots": "a distribution set up from nothing: set-up, default experiment, unit tests (root, debootstrap)",
-    "kill_anywhere": "runs whose processes are killed at random moments: what `cbcb clean` leaves (root)",
+    "bombs": ("18 min", "the longest turn of a router under expensive predicates"),
+    "match": ("80 s", "the matching engines beside the C++ original"),
+    "match_update": ("20 s", "changes of a forwarding table of 1,000,000 constraints"),
+    "forwarding": ("30 s", "a live router at saturation (root)"),
+    "hop": ("40 s", "a live router woken for one message at a time (root)"),
+    "emulated_hops": ("5 min", "CPU of a message at each router of the default experiment (root)"),
+    "simulate": ("2 min", "simulations of growing networks: events per second, memory per router"),
+    "columns": ("20 s", "views of frames on one core, by the codec and by compiled code"),
+    "decoders": ("6 min", "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?"),
+    "adversary": (
+        "1 min",
+        "random networks and interleavings against the protocol: a counterexample, or none",
+    ),
+    "fuzz": ("14 min", "decoder, core, parsers, files, sockets: fuzzed (with atheris, if it is there)"),
+    "footprint": (
+        "2 min",
+        "processes, memory, descriptors, time and disk of an emulation, beside Mininet (root)",
+    ),
+    "soak": ("1 h", "a long run with random faults: memory, descriptors and queues of each part (root)"),
+    "roots": (
+        "25 min",
+        "a distribution set up from nothing: set-up, default experiment, unit tests (root, debootstrap)",
+    ),
+    "kill_anywhere": (
+        "90 min",
+        "runs whose processes are killed at random moments: what `cbcb clean` leaves (root)",
+    ),
 }
 
 
 def main(arguments: list[str]) -> int:
     count = next((i for i, argument in enumerate(arguments) if argument not in BENCHMARKS), len(arguments))
     names, options = arguments[:count], arguments[count:]
-    known = "".join(f"\n  {name:14} {what}" for name, what in BENCHMARKS.items())
+    known = "".join(f"\n  {name:14} {takes:>6}  {what}" for name, (takes, what) in BENCHMARKS.items())
     if not names and options in ([], ["-h"], ["--help"]):
         print(f"{cleandoc(__doc__ or '')}\n{known}")
         return 0
@@ -45,7 +57,7 @@ def main(arguments: list[str]) -> int:
         print(f"bench: {options[0]!r}: expected names, or one name and its options:{known}", file=sys.stderr)
         return 2
     for name in names:
-        print(f"== {name}: {BENCHMARKS[name]}", flush=True)
+        print(f"== {name}: {BENCHMARKS[name][1]}", flush=True)
         module = import_module(f"tests.bench.{name}")
         run: Callable[..., None] = module.main
         positional, named = _parsed(name, module, options)
