@@ -4,7 +4,7 @@ In Python, `import testbed` offers what `testbed.api` lists: `testbed.simulate(t
 """
 
 #: The version of the whole project; pyproject.toml takes it from here.
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:
