@@ -23,7 +23,7 @@ from captures.accounting.texts import code_of, in_order, reads, texts
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
-from captures.pcap.blocks import SmallFiles
+from captures.pcap.blocks import in_batches
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.tables import TABLES
@@ -137,14 +137,14 @@ def decoded_frames(
     Raises:
         PcapError: a file is no pcap file.
     """
-    waiting = SmallFiles()
-    for path, identity in captures.items():
-        decoder = FrameDecoder(identity, tuple(columns))
-        for block in PcapReader(path, growing=growing).blocks():
-            if waiting.add(decoder, block):
-                yield FrameDecoder.together(*waiting.take())
-    if waiting:
-        yield FrameDecoder.together(*waiting.take())
+    blocks = (
+        (decoder, block)
+        for path, identity in captures.items()
+        for decoder in (FrameDecoder(identity, tuple(columns)),)
+        for block in PcapReader(path, growing=growing).blocks()
+    )
+    for batch in in_batches(blocks):
+        yield FrameDecoder.together(*batch)
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from captures.frames.columns import COLUMNS, COUNTED_COLUMNS, TRAFFIC_COLUMNS, C
 from captures.frames.decoder import FrameDecoder
 from captures.frames.parts import FilePart
 from captures.pcap import PcapError
-from captures.pcap.blocks import SMALL_BYTES, Block, JoinedBlocks, SmallFiles
+from captures.pcap.blocks import SMALL_BYTES, Block, JoinedBlocks, in_batches
 from captures.pcap.opening import is_uri, split_uri
 from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME
@@ -126,23 +127,20 @@ class View:
         """
         # With FAILFAST, an error names the file of the packet.
         together = self.name != FILES and self.mode != FAILFAST
-        small = SmallFiles()
-        for part in parts:
-            if not together or part.size > SMALL_BYTES:
-                yield from self._taken(small)
-                yield from self.read(part)
-            elif self.needs(part):
-                decoder = self._decoder(part)
-                for block in self._blocks(part):
-                    if small.add(decoder, block):
-                        yield from self._taken(small)
-        yield from self._taken(small)
-
-    def _taken(self, small: SmallFiles) -> Iterator[pa.RecordBatch]:
-        """The rows within the bounds of the small files that are waiting."""
-        if small:
-            decoders, joined = small.take()
-            yield from self._rows(decoders, joined, self._inside(joined.block), "")
+        for small, some in groupby(parts, lambda part: together and part.size <= SMALL_BYTES):
+            if not small:
+                for part in some:
+                    yield from self.read(part)
+                continue
+            blocks = (
+                (decoder, block)
+                for part in some
+                if self.needs(part)
+                for decoder in (self._decoder(part),)
+                for block in self._blocks(part)
+            )
+            for decoders, joined in in_batches(blocks):
+                yield from self._rows(decoders, joined, self._inside(joined.block), "")
 
     def _rows(
         self, decoders: Sequence[Any], joined: JoinedBlocks, inside: Mask | None, path: str

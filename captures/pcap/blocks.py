@@ -6,10 +6,10 @@ small files are collected, joined, and decoded together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ SMALL_BYTES = 256 * 1024
 _MOST_BYTES, _MOST_PACKETS = 4 * 1024 * 1024, 50_000
 
 Int64s = npt.NDArray[np.int64]
+_Decoder = TypeVar("_Decoder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,40 +138,26 @@ def _joined(blocks: Sequence[Block]) -> Block:
     )
 
 
-class SmallFiles:
-    """Collects blocks, each with the decoder of its file."""
+def in_batches(blocks: Iterable[tuple[_Decoder, Block]]) -> Iterator[tuple[list[_Decoder], JoinedBlocks]]:
+    """Joins blocks of small files: yields the decoders of some blocks, and these blocks, in their order.
 
-    def __init__(self) -> None:
-        self._decoders: list[Any] = []
-        self._blocks: list[Block] = []
-        self._bytes = self._packets = 0
-
-    def add(self, decoder: Any, block: Block) -> bool:
-        """Adds the next block of a file.
-
-        Returns whether the blocks should be decoded now.
-        """
+    Args:
+        blocks: each with the decoder of its file.
+    """
+    decoders, waiting, size, packets = list[_Decoder](), list[Block](), 0, 0
+    for decoder, block in blocks:
         first, end = int(block.start[0]), int(block.start[-1] + block.captured[-1])
         # A copy: the reader's buffer, of some MB for each file, is not held.
         data = bytes(block.data[first:end])
-        self._decoders.append(decoder)
-        self._blocks.append(replace(block, data=data, start=block.start - first, offset=block.offset + first))
-        self._bytes += len(data)
-        self._packets += len(block.start)
-        return self._bytes >= _MOST_BYTES or self._packets >= _MOST_PACKETS
-
-    def __bool__(self) -> bool:
-        """Whether blocks are waiting."""
-        return bool(self._blocks)
-
-    def take(self) -> tuple[list[Any], JoinedBlocks]:
-        """The decoders of the blocks, of which there is at least one, and the blocks as one.
-
-        The next block that is added is the first of the next batch.
-        """
-        taken = self._decoders, JoinedBlocks(self._blocks)
-        self._decoders, self._blocks, self._bytes, self._packets = [], [], 0, 0
-        return taken
+        decoders.append(decoder)
+        waiting.append(replace(block, data=data, start=block.start - first, offset=block.offset + first))
+        size += len(data)
+        packets += len(block.start)
+        if size >= _MOST_BYTES or packets >= _MOST_PACKETS:
+            yield decoders, JoinedBlocks(waiting)
+            decoders, waiting, size, packets = [], [], 0, 0
+    if waiting:
+        yield decoders, JoinedBlocks(waiting)
 
 
 def _gather(data: Any, start: Any, captured: Any, width: int, table: Any) -> None:
