@@ -62,9 +62,10 @@ class Allowances:
     def left(self, sender: int, now: float) -> int:
         """Returns the weight that a sender may send at this time."""
         full_at = self._full_at.get(sender, now)
+        if full_at <= now:
+            return self._burst
         # A difference of times is not exact.
-        left = int(self._burst - (full_at - now) * self._rate + 0.001) if full_at > now else self._burst
-        return max(0, left)
+        return max(0, int(self._burst - (full_at - now) * self._rate + 0.001))
 
     def charge(self, sender: int, weight: int, now: float) -> None:
         """Takes a weight from the bucket of a sender; a bucket holds no debt."""
