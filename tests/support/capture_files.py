@@ -12,11 +12,11 @@ Packet = tuple[int, bytes]
 def pcap(packets: Sequence[Packet], order: str = "<", nano: bool = True, link_type: int = 1) -> bytes:
     """A pcap file of whole packets."""
     magic, unit = (0xA1B23C4D, 1) if nano else (0xA1B2C3D4, 1000)
-    content = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262_144, link_type)
+    content = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262_144, link_type)]
     for time_ns, data in packets:
         seconds, ns = divmod(time_ns, 10**9)
-        content += struct.pack(order + "IIII", seconds, ns // unit, len(data), len(data)) + data
-    return content
+        content += struct.pack(order + "IIII", seconds, ns // unit, len(data), len(data)), data
+    return b"".join(content)
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:

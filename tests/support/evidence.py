@@ -20,7 +20,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import judge_run, of_the_run
 from testbed.results.recordings import recorded_nodes, replay_run
 from testbed.support.errors import InputError
-from tests.support.run_folder import pcap_bytes
+from tests.support.capture_files import pcap
 
 #: In place of a verdict: the folder is not accounted for; the reason is the text of the error.
 REFUSED = "refused"
@@ -167,7 +167,7 @@ def frames(
             held = [(record.time_ns, record.data) for record in PcapReader(path).records()]
             for number, (_, data) in enumerate(held):
                 if decode_header(data[ETHERNET_HEADER_LENGTH:]).type.name in types:
-                    put(path, pcap_bytes(edit(held, number)))
+                    put(path, pcap(edit(held, number)))
                     return
         raise AssertionError(f"{run.path}: no frame of {types} in {pattern}")
 
@@ -179,7 +179,7 @@ def every_frame(pattern: str, edit: Callable[[int, bytes], Captured]) -> Change:
 
     def change(run: RunLayout) -> None:
         for path in paths(run, pattern):
-            put(path, pcap_bytes([edit(each.time_ns, each.data) for each in PcapReader(path).records()]))
+            put(path, pcap([edit(each.time_ns, each.data) for each in PcapReader(path).records()]))
 
     return change
 

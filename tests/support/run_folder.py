@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from router.wire.header import (
     node_address,
     port_addresses,
 )
+from tests.support.capture_files import pcap
 from tests.support.tree_entries import TreeEntry, table_of
 
 START_NS = 1_700_000_000_000_000_000
@@ -40,16 +40,6 @@ TABLES = {
 WIDE = Predicate((Filter((Constraint("price", Type.INTEGER, Operator.LT, 200),)),))
 #: Incarnation with the highest bit set, so that numbers exceed a signed 64-bit integer.
 SEQ = 0x8000_0001 << 32
-
-
-def pcap_bytes(records: Sequence[tuple[int, bytes]]) -> bytes:
-    """A pcap file with nanosecond stamps, little-endian, as a run writes it."""
-    header = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
-    body = (
-        struct.pack("<IIII", *divmod(time_ns, 10**9), len(data), len(data)) + data
-        for time_ns, data in records
-    )
-    return header + b"".join(body)
 
 
 def table_row(interface: int, predicate: str) -> dict[str, Any]:
@@ -182,7 +172,7 @@ class RunBuilder:
             part.mkdir(parents=True)
         capture = []
         for name, records in self.pcaps.items():
-            run.capture(name).write_bytes(pcap_bytes(records))
+            run.capture(name).write_bytes(pcap(records))
             kind, *numbers = name.split("-")
             ends = (*map(int, numbers), None, None)[:2] if kind == "link" else (None, None)
             capture.append(

@@ -15,7 +15,7 @@ from router.predicates import Message, Value
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
 from router.wire.header import node_address
-from tests.support.run_folder import pcap_bytes
+from tests.support.capture_files import pcap
 
 pytestmark = pytest.mark.spark
 
@@ -33,17 +33,17 @@ def _frames() -> list[bytes]:
 def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spark: SparkSession) -> None:
     register(spark)
     frames = _frames()
-    content = pcap_bytes(list(enumerate(frames, 10)))
+    content = pcap(list(enumerate(frames, 10)))
     ends = list(accumulate((16 + len(frame) for frame in frames), initial=24))
-    pcap = tmp_path / "pcap"
-    pcap.mkdir()
-    file = pcap / "link-0-1.pcap"
+    folder = tmp_path / "pcap"
+    folder.mkdir()
+    file = folder / "link-0-1.pcap"
 
     @contextmanager
     def stream() -> Iterator[Callable[[], list[Row]]]:
         """Runs a query to Parquet; yields what returns all that is written, once everything is read."""
         columns = ("capture", "time_ns", "attributes['n'].integer as n", "fragment", "undecodable")
-        loaded = spark.readStream.format("cbcb").load(str(pcap)).selectExpr(*columns)
+        loaded = spark.readStream.format("cbcb").load(str(folder)).selectExpr(*columns)
         places = {"path": str(tmp_path / "out"), "checkpointLocation": str(tmp_path / "checkpoint")}
         query = loaded.writeStream.format("parquet").options(**places).start()
 
@@ -65,7 +65,7 @@ def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spar
         assert len(rows()) == 2
     # What is written while nobody reads, and a file that appears.
     file.write_bytes(content)
-    (pcap / "host-0.pcap").write_bytes(content[: ends[1]])
+    (folder / "host-0.pcap").write_bytes(content[: ends[1]])
     with stream() as rows:
         found = rows()
     assert [(row.capture, row.time_ns) for row in found] == [
@@ -84,7 +84,7 @@ def test_a_followed_folder_with_limits_and_a_watermark(tmp_path: Path, spark: Sp
     captures.mkdir()
     packets = [(1_700_000_000_000_000_000 + number * 10**9, bytes([number]) * 60) for number in range(40)]
     for number in range(4):
-        (captures / f"{number}.pcap").write_bytes(pcap_bytes(packets[number * 10 : number * 10 + 10]))
+        (captures / f"{number}.pcap").write_bytes(pcap(packets[number * 10 : number * 10 + 10]))
     read = spark.readStream.format("pcap").options(columns="time,length", maxFilesPerTrigger="1")
     by_time = read.load(str(captures)).withWatermark("time", "5 seconds").groupBy("time").count()
     query = (

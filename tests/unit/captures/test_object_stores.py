@@ -17,7 +17,7 @@ from captures.datasource.packet_writer import packet_writer
 from captures.datasource.views import View
 from captures.frames.index import index_file
 from tests.support.capture_files import pcap
-from tests.support.run_folder import good_run, pcap_bytes
+from tests.support.run_folder import good_run
 
 _FIRST, _SECOND = pcap([(1, bytes(60))]), pcap([(2, bytes(60)), (3, bytes(60))])
 _OBJECTS = {
@@ -25,7 +25,7 @@ _OBJECTS = {
     "bucket/day/b c.pcap": _SECOND,
     "bucket/day/notes.txt": b"no capture",
     "bucket/day/late/d.pcap": pcap([(4, bytes(60))]),
-    "bucket/run/host-1.pcap": pcap_bytes(good_run().pcaps["host-1"]),
+    "bucket/run/host-1.pcap": pcap(good_run().pcaps["host-1"]),
 }
 
 

@@ -47,7 +47,7 @@ from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import ETHERTYPE, ROUTER_DESTINATION, node_address
 from tests.support.capture_files import pcap, pcapng
 from tests.support.compiled_loops import loops
-from tests.support.run_folder import START_NS, asked_run, pcap_bytes
+from tests.support.run_folder import START_NS, asked_run
 from tests.vectors.wire_vectors import WHOLE
 
 VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
@@ -260,14 +260,14 @@ def parts(tmp_path: Path) -> list[FilePart]:
     """Captures with and without packets, of two link types, one that ends inside a record, one in parts."""
     found = []
     for number, (name, records) in enumerate((asked_run().pcaps | {"fragments": _fragments()}).items()):
-        data = pcap_bytes(records)
+        data = pcap(records)
         if number == 1:
             data = data[:20] + (113).to_bytes(4, "little") + data[24:]
         path = tmp_path / f"{name}.pcap"
         path.write_bytes(data[:-3] if number == 2 else data)
         found.append(FilePart(str(path), size=len(data)))
     empty = tmp_path / "empty.pcap"
-    empty.write_bytes(pcap_bytes([]))
+    empty.write_bytes(pcap([]))
     in_parts = index_file(found[-1].path, 200)
     assert any(part.carry for part in in_parts)
     # A part of which the number of the first packet is not known.
@@ -338,7 +338,7 @@ def test_rows_are_those_of_each_file(
 
 def test_packets_without_a_byte_are_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
-    path.write_bytes(pcap_bytes([(1, b""), (2, b"")]))
+    path.write_bytes(pcap([(1, b""), (2, b"")]))
     part = FilePart(str(path), size=56)
     for view in (View(PACKETS, ("captured", "undecodable")), View(FRAMES, ("captured", "undecodable"))):
         assert _listed(view.read_all([part])) == _listed(view.read(part))

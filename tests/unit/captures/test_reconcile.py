@@ -23,7 +23,7 @@ from captures.accounting.reconcile import (
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
 from router.wire.header import HOST_PORT, node_address
-from tests.support.run_folder import pcap_bytes
+from tests.support.capture_files import pcap
 from topos import Link
 
 #: Of a pcap file; a record of 60 bytes.
@@ -156,7 +156,7 @@ def _with_ip(folder: Path, dropped: int = 0) -> RunLayout:
     listed = []
     for identity, records in frames.items():
         path = run.ip_capture(identity.name)
-        path.write_bytes(pcap_bytes(records))
+        path.write_bytes(pcap(records))
         lost = dropped if identity.kind == "link" else 0
         listed.append(CapturedFile(identity, run.relative(path), "", len(records), len(records) + lost, lost))
     write_captures(run.ip_captures, listed)

@@ -11,7 +11,7 @@ from captures.rundir.capture_list import CapturedFile
 from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Frame, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
-from tests.support.run_folder import pcap_bytes
+from tests.support.capture_files import pcap
 from tests.support.tree_entries import TreeEntry, table_of
 
 TABLE = table_of(
@@ -27,7 +27,7 @@ def _frames(epoch: int, table: BroadcastTable, source: bytes, mtu: int = 1500) -
 
 
 def _read(folder: Path, frames: list[bytes]) -> list[dict[str, object]]:
-    (folder / "host-5.pcap").write_bytes(pcap_bytes([(n, data) for n, data in enumerate(frames, 1)]))
+    (folder / "host-5.pcap").write_bytes(pcap([(n, data) for n, data in enumerate(frames, 1)]))
     captures = [
         CapturedFile(
             CaptureIdentity("host-5", "host", node=5), "host-5.pcap", "a", len(frames), len(frames), 0
@@ -71,7 +71,7 @@ def test_rows_of_one_capture_at_a_time_are_python_objects(tmp_path: Path) -> Non
     sources = range(1, 3001)
     table = table_of(((1, 11), (2, 12)), (TreeEntry(source, 1, (2,), 1) for source in sources))
     frames = enumerate(_frames(1, table, CONTROLLER_SOURCE, mtu=9000))
-    (tmp_path / "host.pcap").write_bytes(pcap_bytes(list(frames)))
+    (tmp_path / "host.pcap").write_bytes(pcap(list(frames)))
     capture = CapturedFile(CaptureIdentity("host-5", "host", node=5), "host.pcap", "a", 1, 1, 0)
 
     def peak(captures: int) -> int:
