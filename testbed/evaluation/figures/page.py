@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from router.protocol.options import DEFAULT_SCHEME
 from testbed.evaluation.figures.picture import save
 from testbed.evaluation.figures.reproduction import (
     EMULATED,
+    LAYERS,
     PAPER,
+    RULES,
     Case,
     Reproduction,
     Results,
@@ -120,6 +123,8 @@ def head(
         *(line for sentence in figure.paper for line in _wrapped(sentence, "> ", "> ")),
         *(line for paragraph in figure.explanation for line in ["", *_wrapped(paragraph)]),
         "",
+        *_wrapped(_rules(keys.values(), figure.calculates)),
+        "",
         f"Cases: {len(keys)}, {how}, each with seeds 1 to {seeds}, from which everything is drawn. A key "
         "with several values varies.",
         "",
@@ -134,6 +139,18 @@ def head(
             "row here about several cases has the least and the greatest of their numbers."
         ),
     ]
+
+
+def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
+    """Returns which of `RULES` ran in cases with these keys; a calculation has no defaults."""
+    scheme, layer = ("", "") if calculated else (DEFAULT_SCHEME, LAYERS[0])
+    ran: set[str] = set()
+    for own in cases:
+        ran |= {own.get("routing.scheme", own.get("scheme", scheme))}
+        # A calculation on an experiment runs the attention-limited service alone.
+        ran |= {"attention" if "base" in own else own.get("broadcast.layer", own.get("layer", layer))}
+    texts = [f"`{name}`" + (f" ({text})" if text else "") for name, text in RULES.items() if name in ran]
+    return f"Rules: {'; '.join(texts) or 'no router ran'}."
 
 
 def tail(figure: Reproduction) -> list[str]:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from router.protocol.options import SCHEMES
+from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, head, page_name, page_of, tail
-from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SIZES, Results
+from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, RULES, SIZES, Results
 from testbed.evaluation.figures.runner import Reproduced
 from testbed.evaluation.sweeps import ENGINES
 from tests.support.paths import DOCS
@@ -46,6 +48,22 @@ def test_a_page_has_the_words_and_keys_of_the_code_and_no_run_that_failed(page: 
     assert lines[len(expected) :][:2] == ["", _COLUMNS]
     decisions = tail(figure)
     assert "\n".join(decisions) in "\n".join(lines)
+
+
+def test_a_page_names_the_rules_of_each_scheme_and_layer_that_ran() -> None:
+    assert RULES.keys() == {*SCHEMES, *LAYERS, "attention"}
+    lines = {name: _rules(name) for name in ("fn", "schemes", "match", "attention")}
+    assert lines["fn"].startswith("Rules: `pif` (amended to lose no receiver: ADR [2](../adr/0002-")
+    assert ("; `drp` (" in lines["schemes"], "; `drp` (" in lines["fn"]) == (True, False)
+    assert lines["match"] == "Rules: no router ran."
+    assert "`pif`" not in lines["attention"]
+
+
+def _rules(name: str) -> str:
+    figure = FIGURES[name]()
+    lines = head(name, figure, figure.cases("small"), size="small", seeds=1, engine="simulate")
+    begin = next(number for number, line in enumerate(lines) if line.startswith("Rules: "))
+    return " ".join(lines[begin : lines.index("", begin)])
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
