@@ -144,4 +144,5 @@ class Match(Reproduction):
 
     def panels(self, results: Results) -> list[Panel]:
         curves = {case.label: results.curves(case) for case in results}
-        return [Panel("Messages by matching predicates", "messages", curves, x="matching predicates (%)")]
+        x, paper = "matching predicates (%)", {"paper: at most 25 %": 25.0}
+        return [Panel("Messages by matching predicates", "messages", curves, x=x, paper_x=paper)]

@@ -83,6 +83,8 @@ class Panel:
 
     Attributes:
         floor: label -> values that a calculation predicts; drawn as a dashed line.
+        paper: label -> value of the paper; drawn as a dotted line across the axes.
+        paper_x: as `paper`, of the x axis.
         formulas: label -> points of the curve that a formula predicts; dashed, in the colour of the curves
             of the label.
         points: the curves are values at points of a parameter, joined by straight lines over a logarithmic
@@ -94,6 +96,8 @@ class Panel:
     curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]
     x: str = "experiment time (s)"
     floor: Mapping[str, float] = field(default_factory=dict)
+    paper: Mapping[str, float] = field(default_factory=dict)
+    paper_x: Mapping[str, float] = field(default_factory=dict)
     formulas: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     percent: bool = True
     points: bool = False
