@@ -412,7 +412,7 @@ def figure(
         TestbedError, SessionError: as `cbcb figure`.
     """
     from testbed.evaluation.figures.reproduction import FIGURES
-    from testbed.evaluation.figures.runner import reproduce
+    from testbed.evaluation.figures.runner import Origin, reproduce
     from testbed.evaluation.sweeps import ENGINES
 
     if engine not in ENGINES:
@@ -433,7 +433,7 @@ def figure(
     if output is not None:
         from testbed.evaluation.figures.page import page_of
 
-        page = page_of(name, chosen, done, Path(output), size=size, seeds=seeds, engine=engine)
+        page = page_of(chosen, Origin(name, size, seeds, engine), done, Path(output))
     return Reproduced(
         list(chosen.judge(done.results)),
         chosen.panels(done.results),

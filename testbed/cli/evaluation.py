@@ -136,6 +136,14 @@ def figure_arguments(parser: ArgumentParser) -> None:
         "other than paper, or with --engine run, the name has the size and the word emulated as well, such "
         "as NAME-small or NAME-paper-emulated",
     )
+    parser.add_argument(
+        "--from",
+        dest="data",
+        type=Path,
+        metavar="DATA",
+        help="judge and draw the data of a page (data/NAME.json.gz beside it), of its size, seeds and "
+        "engine, and run nothing",
+    )
 
 
 def figure_command(arguments: Namespace) -> int:
@@ -144,36 +152,34 @@ def figure_command(arguments: Namespace) -> int:
 
     from testbed.evaluation.figures.page import page_of, verdict_of
     from testbed.evaluation.figures.reproduction import FIGURES
-    from testbed.evaluation.figures.runner import reproduce
+    from testbed.evaluation.figures.runner import Origin, read_data, reproduce
     from testbed.results.folders import reproduction_folder
     from testbed.terminal.progress import Progress
 
-    name, size, seeds = arguments.figure, arguments.size, arguments.seeds
+    name = arguments.figure
     try:
         figure = FIGURES[name]()
     except KeyError as error:
         raise InputError(str(error)) from error
     folder = reproduction_folder(arguments.runs, name)
     progress = Progress(Console())
-    done = reproduce(
-        figure,
-        size,
-        range(1, seeds + 1),
-        folder,
-        progress,
-        engine=arguments.engine,
-        master=arguments.master,
-        other_code=arguments.other_code,
-    )
-    page = page_of(
-        name,
-        figure,
-        done,
-        arguments.output or folder,
-        size=size,
-        seeds=seeds,
-        engine=arguments.engine,
-    )
+    if arguments.data is not None:
+        origin, done = read_data(arguments.data)
+        if origin.name != name:
+            raise InputError(f"{arguments.data}: data of the figure {origin.name!r}, not {name!r}")
+    else:
+        origin = Origin(name, arguments.size, arguments.seeds, arguments.engine)
+        done = reproduce(
+            figure,
+            origin.size,
+            range(1, origin.seeds + 1),
+            folder,
+            progress,
+            engine=origin.engine,
+            master=arguments.master,
+            other_code=arguments.other_code,
+        )
+    page = page_of(figure, origin, done, arguments.output or folder)
     statements = list(figure.judge(done.results))
     for statement in statements:
         progress.note(

@@ -1,6 +1,7 @@
-"""The page of a reproduction: what the paper says, what varies, the picture, each claim, where it holds.
+"""The page of a reproduction: what the paper says, the picture, each claim and where it holds, what varies.
 
-Beside the page, `NAME.csv` has every row: the cases, each statement on each case, each table.
+Beside the page, `NAME.csv` has every row: the cases, each statement on each case, each table. The runs from
+which all three are made are in `data/NAME.json.gz`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from router.protocol.options import DEFAULT_SCHEME
 from testbed.evaluation.figures.picture import save
@@ -25,11 +26,11 @@ from testbed.evaluation.figures.reproduction import (
     Statement,
     Table,
 )
+from testbed.evaluation.figures.runner import Origin, Reproduced, write_data
 from testbed.support.errors import InputError
 
-if TYPE_CHECKING:
-    from testbed.evaluation.figures.runner import Reproduced
-
+#: The folder of data beside the pages.
+DATA = "data"
 #: Columns of the table of claims.
 CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "holds")
 #: Columns of a statement in the CSV, after its part and case.
@@ -45,10 +46,10 @@ _NUMBER = re.compile(rf"({_DIGITS})(?: to ({_DIGITS}))?")
 _BAND = re.compile(r" \[[^\]]*\]")
 
 
-def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> str:
-    """Returns the command that makes a page with seeds 1 to `seeds`."""
-    command = f"cbcb figure {name} --size {size} --seeds {seeds}"
-    return command if engine == "simulate" else f"{command} --engine {engine}"
+def command_of(origin: Origin) -> str:
+    """Returns the command that makes a page."""
+    command = f"cbcb figure {origin.name} --size {origin.size} --seeds {origin.seeds}"
+    return command if origin.engine == "simulate" else f"{command} --engine {origin.engine}"
 
 
 def page_name(name: str, size: str, engine: str = "simulate") -> str:
@@ -65,79 +66,51 @@ def page_name(name: str, size: str, engine: str = "simulate") -> str:
     return "-".join(words)
 
 
-def page_of(
-    name: str,
-    figure: Reproduction,
-    done: Reproduced,
-    folder: Path,
-    *,
-    size: str,
-    seeds: int,
-    engine: str,
-) -> Path:
-    """Writes `NAME.md`, `NAME.svg` and `NAME.csv` of runs with seeds 1 to `seeds`; returns the first path.
+def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path) -> Path:
+    """Writes `NAME.md`, `NAME.svg`, `NAME.csv` and `data/NAME.json.gz` of runs.
+
+    Returns:
+        The path of `NAME.md`.
 
     Raises:
         InputError: a file cannot be written.
     """
-    place = folder / page_name(name, size, engine)
+    place = folder / page_name(origin.name, origin.size, origin.engine)
     results = done.results
     statements = list(figure.judge(results))
     # A size may have no case for a table.
     tables = [table for table in figure.tables(results) if table.rows]
-    lines = head(name, figure, results, size=size, seeds=seeds, engine=engine)
-    if failures := [*done.failures, *shortfall(results, seeds)]:
+    lines = head(figure, place.name)
+    if failures := [*done.failures, *shortfall(results, origin.seeds)]:
         lines += ["", "Runs that failed, and are in no number of this page:", ""]
         lines += [f"- {each}" for each in failures]
     lines += ["", *_table(CLAIM_COLUMNS, _claims(statements))]
-    shown = [table for table in tables if table.on_page and len(table.rows) <= _ROWS]
-    for table in shown or _by_subject(statements):
-        lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
-    lines += tail(figure)
+    lines += [line for paragraph in figure.explanation for line in ["", *_wrapped(paragraph)]]
+    for table in tables:
+        if table.on_page and len(table.rows) <= _ROWS:
+            lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
+    lines += tail(figure, origin, results)
     if done.code:
         lines += ["", f"Code that made the runs: {', '.join(done.code)}."]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         place.with_suffix(".md").write_text("\n".join([*lines, ""]), encoding="utf-8")
-        _write_rows(place.with_suffix(".csv"), _keys(figure, results, engine), statements, tables)
+        _write_rows(place.with_suffix(".csv"), _keys(figure, results, origin.engine), statements, tables)
         save(figure.panels(results), place.with_suffix(".svg"))
+        write_data(folder / DATA / f"{place.name}.json.gz", origin, done)
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
     return place.with_suffix(".md")
 
 
-def head(
-    name: str, figure: Reproduction, cases: Iterable[Case], *, size: str, seeds: int, engine: str
-) -> list[str]:
+def head(figure: Reproduction, stem: str) -> list[str]:
     """Returns the lines of a page before its claims: they do not depend on what was measured."""
-    keys, stem = _keys(figure, cases, engine), page_name(name, size, engine)
-    # A figure without a function that measures calculates all by itself.
-    how = "emulated" if engine == "run" else "simulated" if figure.measure else "calculated"
-    names = dict.fromkeys(key for own in keys.values() for key in own)
-    rows = [(f"`{key}`", _values([own.get(key) for own in keys.values()])) for key in names]
     return [
         f"# {figure.title}",
         "",
-        f"Made by `{command_of(name, size, seeds, engine)}`.",
-        "",
         *(line for sentence in figure.paper for line in _wrapped(sentence, "> ", "> ")),
-        *(line for paragraph in figure.explanation for line in ["", *_wrapped(paragraph)]),
-        "",
-        *_wrapped(_rules(keys.values(), figure.calculates)),
-        "",
-        f"Cases: {len(keys)}, {how}, each with seeds 1 to {seeds}, from which everything is drawn. A key "
-        "with several values varies.",
-        "",
-        *_table(("key", "value"), rows),
         "",
         f"![{figure.title}]({stem}.svg)",
-        "",
-        "Lines: medians over the seeds; bands: 10 to 90 %.",
-        "",
-        *_wrapped(
-            f"[{stem}.csv]({stem}.csv) has the keys of each case, each claim on each case, and each table. A "
-            "row here about several cases has the least and the greatest of their numbers."
-        ),
     ]
 
 
@@ -153,10 +126,29 @@ def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
     return f"Rules: {'; '.join(texts) or 'no router ran'}."
 
 
-def tail(figure: Reproduction) -> list[str]:
-    """Returns the lines of a page about the decisions behind it."""
+def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[str]:
+    """Returns the lines of a page about the decisions behind it, and what its cases vary."""
     decisions = [line for each in figure.deviations for line in _wrapped(each, "- ", "  ")]
-    return ["", "Decisions and deviations:", "", *decisions] if decisions else []
+    keys = _keys(figure, cases, origin.engine)
+    stem = page_name(origin.name, origin.size, origin.engine)
+    # A figure without a function that measures calculates all by itself.
+    how = "emulated" if origin.engine == "run" else "simulated" if figure.measure else "calculated"
+    values = {
+        key: dict.fromkeys(own.get(key) for own in keys.values())
+        for key in dict.fromkeys(key for own in keys.values() for key in own)
+    }
+    varied = [f"`{key}` {_values(found)}" for key, found in values.items() if len(found) > 1]
+    return [
+        *(["", "Decisions and deviations:", "", *decisions] if decisions else []),
+        "",
+        f"Made by `{command_of(origin)}`.",
+        "",
+        *_wrapped(_rules(keys.values(), figure.calculates)),
+        "",
+        *_wrapped(f"Cases: {len(keys)}, {how}. {'; '.join(varied) or 'No key varies'}."),
+        "",
+        f"Every claim on every case: [{stem}.csv]({stem}.csv).",
+    ]
 
 
 def shortfall(results: Results, seeds: int) -> list[str]:
@@ -179,9 +171,9 @@ def _keys(figure: Reproduction, cases: Iterable[Case], engine: str) -> dict[str,
     return found
 
 
-def _values(values: Sequence[str | None]) -> str:
-    """Returns the different values of a key as a cell; None: the case does not set the key."""
-    found = ["not set" if each is None else f"`{each}`" for each in dict.fromkeys(values)]
+def _values(values: Iterable[str | None]) -> str:
+    """Returns the different values of a key as text; None: the case does not set the key."""
+    found = ["not set" if each is None else f"`{each}`" for each in values]
     return ", ".join(found) if len(found) <= _VALUES else f"{len(found)} values"
 
 
@@ -219,19 +211,6 @@ def _ranges(texts: Sequence[str]) -> str:
 
 def _value(number: str) -> float:
     return float(number.replace(",", ""))
-
-
-def _by_subject(statements: Sequence[Statement]) -> list[Table]:
-    """Returns a table of the claims that most subjects share: a row a subject, a column a claim."""
-    of_claim: dict[str, dict[str, str]] = {}
-    for each in statements:
-        of_claim.setdefault(each.claim, {})[each.subject] = _BAND.sub("", each.measured)
-    subjects = max((tuple(each) for each in of_claim.values()), key=len, default=())
-    claims = [claim for claim, measured in of_claim.items() if tuple(measured) == subjects]
-    if not _APART < len(subjects) <= _ROWS:
-        return []
-    rows = [[each, *(of_claim[claim][each] for claim in claims)] for each in subjects]
-    return [Table("Medians by case", ("case", *claims), rows)]
 
 
 def _write_rows(

@@ -1,13 +1,19 @@
-"""Runs the cases of a reproduction with several seeds; what has ended is not repeated."""
+"""Runs the cases of a reproduction with several seeds; what has ended is not repeated.
+
+The data of a page is a file of what its runs measured, from which the page is judged and drawn a second time.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.evaluation.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
+from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SEED, Case, Reproduction, Results
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.runner import run_and_keep
@@ -26,11 +32,52 @@ class Reproduced:
     Attributes:
         failures: a line for each run that failed.
         code: the states of the code that made the runs.
+        costs: processor seconds `cpu_s` of all runs together, and `peak_memory_bytes`, the greatest memory
+            of a process that made a run; 0: not known.
     """
 
     results: Results
     failures: Sequence[str]
     code: Sequence[str] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a page was made: figure, size, seeds 1 to `seeds`, engine."""
+
+    name: str
+    size: str
+    seeds: int
+    engine: str
+
+
+def write_data(path: Path, origin: Origin, done: Reproduced) -> None:
+    """Writes the data of a page as JSON, compressed; equal data give equal bytes."""
+    runs = {case.label: done.results.runs(case) for case in done.results}
+    rest = {"failures": done.failures, "code": done.code, "costs": done.costs}
+    text = json.dumps({**vars(origin), **rest, "runs": runs}, separators=(",", ":"))
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def read_data(path: Path) -> tuple[Origin, Reproduced]:
+    """Returns what `write_data` wrote.
+
+    Raises:
+        InputError: the file cannot be read, or has other cases than the figure now has.
+    """
+    try:
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        origin = Origin(*(data[key] for key in ("name", "size", "seeds", "engine")))
+        cases, runs = FIGURES[origin.name]().cases(origin.size), data["runs"]
+        rest = data["failures"], data["code"], data["costs"]
+    except (OSError, EOFError, ValueError, KeyError) as error:
+        raise InputError(f"{path}: no data of a page: {error}") from error
+    labels = [case.label for case in cases]
+    if labels != list(runs):
+        raise InputError(f"{path}: its cases are not those of the figure {origin.name!r}; run the figure")
+    return origin, Reproduced(Results({case: runs[case.label] for case in cases}), *rest)
 
 
 def reproduce(
@@ -65,10 +112,13 @@ def reproduce(
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}
+    costs = {"cpu_s": 0.0}
     for case in cases:
         for seed in seeds:
+            begin_s = time.process_time()
             found = figure.run(case, seed)
             if found is not None:
+                costs["cpu_s"] += time.process_time() - begin_s
                 measured[case].append({**found, SEED: seed})
             else:
                 job = _job(figure, case, seed, engine, len(jobs))
@@ -84,8 +134,11 @@ def reproduce(
             measured[case].append({**row["keys"], SEED: job.seed})
         else:
             failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
+    kept = [rows[key] for key in jobs]
+    costs["cpu_s"] += sum(row["costs"]["cpu_s"] for row in kept)
+    costs["peak_memory_bytes"] = max((row["costs"].get("peak_memory_bytes", 0) for row in kept), default=0)
     made = [row["source"] for row in rows.values()]
-    return Reproduced(Results(measured), failures, states_of(made or [source_version()]))
+    return Reproduced(Results(measured), failures, states_of(made or [source_version()]), costs)
 
 
 def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:

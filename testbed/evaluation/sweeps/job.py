@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import shutil
 import tempfile
 import time
@@ -29,7 +30,7 @@ class Row(TypedDict):
 
     Attributes:
         keys: the keys of the summary by dotted names; empty if the run failed.
-        costs: wall and processor seconds, which differ from run to run.
+        costs: wall and processor seconds and bytes of memory, which differ from run to run.
         trace: the traceback of a failure, else empty.
         source: the code that made the run.
     """
@@ -58,6 +59,8 @@ def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
         keys, costs = run(job)
     except Exception as problem:
         error, trace = f"{type(problem).__name__}: {problem}".splitlines()[0], traceback.format_exc()
+    # Of the process since its start: the bound of a worker that made greater runs before is too high.
+    costs.setdefault("peak_memory_bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     costs |= {"wall_s": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
     return Row(
         identity=job.identity,

@@ -11,14 +11,15 @@ import pytest
 
 from router.protocol.options import SCHEMES
 from testbed.controller.trees import LAYERS
-from testbed.evaluation.figures.page import CLAIM_COLUMNS, head, page_name, page_of, tail
+from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, tail
 from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, RULES, SIZES, Results
-from testbed.evaluation.figures.runner import Reproduced
+from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
 from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"
 _PAGES = sorted(each for each in _FOLDER.glob("*.md") if each.name != "README.md")
+_WITH_DATA = [each for each in _PAGES if (_FOLDER / DATA / f"{each.stem}.json.gz").is_file()]
 _INDEX = (_FOLDER / "README.md").read_text()
 #: Pages whose figures have changed since they were made. A page that is made leaves the list of the index.
 _OUTDATED = {
@@ -40,14 +41,27 @@ _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?:
 )
 def test_a_page_has_the_words_and_keys_of_the_code_and_no_run_that_failed(page: Path) -> None:
     lines = page.read_text().splitlines()
-    name, size, seeds, engine = _made(lines)
-    figure = FIGURES[name]()
-    expected = head(name, figure, figure.cases(size), size=size, seeds=seeds, engine=engine)
+    origin = _made(lines)
+    figure = FIGURES[origin.name]()
+    expected = head(figure, page.stem)
     assert lines[: len(expected)] == expected
     # A line of failures would be between the head and the claims.
     assert lines[len(expected) :][:2] == ["", _COLUMNS]
-    decisions = tail(figure)
-    assert "\n".join(decisions) in "\n".join(lines)
+    assert "\n".join(tail(figure, origin, figure.cases(origin.size))) in "\n".join(lines)
+
+
+@pytest.mark.parametrize("page", _WITH_DATA, ids=lambda page: page.stem)
+def test_a_page_and_its_picture_are_made_from_its_data(page: Path, tmp_path: Path) -> None:
+    origin, done = read_data(_FOLDER / DATA / f"{page.stem}.json.gz")
+    assert page_of(FIGURES[origin.name](), origin, done, tmp_path).stem == page.stem
+    for path in sorted(tmp_path.rglob("*.*")):
+        assert path.read_bytes() == (_FOLDER / path.relative_to(tmp_path)).read_bytes(), path.name
+
+
+def test_the_index_names_the_pages_without_data() -> None:
+    (names,) = re.findall(r"^Without data: (.+)\.$", _INDEX, re.MULTILINE)
+    assert names == ", ".join(f"`{page.stem}`" for page in _PAGES if page not in _WITH_DATA)
+    assert len([*(_FOLDER / DATA).iterdir()]) == len(_WITH_DATA)
 
 
 def test_a_page_names_the_rules_of_each_scheme_and_layer_that_ran() -> None:
@@ -61,7 +75,7 @@ def test_a_page_names_the_rules_of_each_scheme_and_layer_that_ran() -> None:
 
 def _rules(name: str) -> str:
     figure = FIGURES[name]()
-    lines = head(name, figure, figure.cases("small"), size="small", seeds=1, engine="simulate")
+    lines = tail(figure, Origin(name, "small", 1, "simulate"), figure.cases("small"))
     begin = next(number for number, line in enumerate(lines) if line.startswith("Rules: "))
     return " ".join(lines[begin : lines.index("", begin)])
 
@@ -69,9 +83,9 @@ def _rules(name: str) -> str:
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
 def test_a_page_of_whatever_age_names_its_command_and_has_claims_a_figure_and_all_rows(page: Path) -> None:
     lines = page.read_text().splitlines()
-    name, size, seeds, engine = _made(lines)
-    assert page.stem == page_name(name, size, engine)
-    assert (size in FIGURES[name]().sizes, seeds > 0) == (True, True)
+    origin = _made(lines)
+    assert page.stem == page_name(origin.name, origin.size, origin.engine)
+    assert (origin.size in FIGURES[origin.name]().sizes, origin.seeds > 0) == (True, True)
     assert not [line for line in lines if line.startswith("Runs that failed")]
     begin = lines.index(_COLUMNS)
     rows = [re.split(r"(?<!\\)\|", line[1:-1]) for line in lines[begin : lines.index("", begin)]]
@@ -83,18 +97,17 @@ def test_a_page_of_whatever_age_names_its_command_and_has_claims_a_figure_and_al
     assert verdicts
     assert verdicts <= {"yes", "no", "shown"}
     cases = [row["case"] for row in kept if row["part"] == "cases"]
-    assert cases == [case.label for case in FIGURES[name]().cases(size)]
+    assert cases == [case.label for case in FIGURES[origin.name]().cases(origin.size)]
     assert any(line.endswith(f"]({page.stem}.svg)") for line in lines)
     assert page.with_suffix(".svg").is_file()
     assert len(lines) <= 300
     assert [line for line in lines if len(line) > 160 and not line.startswith("|")] == []
 
 
-def _made(lines: list[str]) -> tuple[str, str, int, str]:
-    """Returns figure, size, number of seeds and engine of the command that made a page."""
-    found = _COMMAND.fullmatch(lines[2])
-    assert found is not None, lines[2]
-    return found[1], found[2], int(found[3]), found[4] or "simulate"
+def _made(lines: list[str]) -> Origin:
+    """Returns how a page was made, from its command."""
+    (found,) = (found for line in lines if (found := _COMMAND.fullmatch(line)))
+    return Origin(found[1], found[2], int(found[3]), found[4] or "simulate")
 
 
 def _names(name: str) -> set[str]:
@@ -148,7 +161,8 @@ def test_the_files_of_a_page_have_its_name(
 ) -> None:
     figure = FIGURES[name]()
     done = Reproduced(Results({case: [] for case in figure.cases(size)}), [])
-    path = page_of(name, figure, done, tmp_path, size=size, seeds=1, engine=engine)
+    path = page_of(figure, Origin(name, size, 1, engine), done, tmp_path)
     assert path == tmp_path / f"{page}.md"
     assert f"]({page}.svg)" in path.read_text()
-    assert sorted(each.name for each in tmp_path.iterdir()) == [f"{page}.csv", f"{page}.md", f"{page}.svg"]
+    files = [f"{page}.csv", f"{page}.json.gz", f"{page}.md", f"{page}.svg"]
+    assert sorted(each.name for each in tmp_path.rglob("*.*")) == files

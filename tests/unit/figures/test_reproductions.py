@@ -32,7 +32,7 @@ from testbed.evaluation.figures.reproduction import (
     Table,
     common,
 )
-from testbed.evaluation.figures.runner import Reproduced, _job
+from testbed.evaluation.figures.runner import Origin, Reproduced, _job, write_data
 from testbed.evaluation.sweeps import ENGINES
 from testbed.evaluation.sweeps.job import simulate_job
 from testbed.experiments.config.hop_limit import load_checked
@@ -223,15 +223,41 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
         line = ["figure", "toy", "--size", size, "--seeds", "3", "--runs", str(tmp_path / "runs")]
         assert main([*line, "-o", str(tmp_path / "a")]) == status
         assert main([*line, "-o", str(tmp_path / "b")]) == status
+        name = page_name("toy", size)
+        data = str(tmp_path / "a" / "data" / f"{name}.json.gz")
+        assert main(["figure", "toy", "--from", data, "-o", str(tmp_path / "c")]) == status
     finally:
         FIGURES.unregister("toy")
-    name = page_name("toy", size)
     page = (tmp_path / "a" / f"{name}.md").read_text()
     assert verdict in page
     assert f"Made by `cbcb figure toy --size {size} --seeds 3`." in page
     for suffix in ("md", "svg"):
-        first, second = (tmp_path / each / f"{name}.{suffix}" for each in "ab")
-        assert first.read_bytes() == second.read_bytes()
+        assert len({(tmp_path / each / f"{name}.{suffix}").read_bytes() for each in "abc"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("figure", "cases", "said"),
+    [
+        ("fn", [], "data of the figure 'match', not 'fn'"),
+        ("match", ["9 nodes"], "its cases are not those of the figure 'match'; run the figure"),
+        ("match", None, "no data of a page: "),
+    ],
+)
+def test_data_of_another_figure_or_of_other_cases_are_an_error(
+    figure: str,
+    cases: list[str] | None,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "a.json.gz"
+    own = [case.label for case in FIGURES["match"]().cases("small")]
+    results = Results({Case(label, {}): [] for label in cases or own})
+    write_data(path, Origin("match", "small", 1, "simulate"), Reproduced(results, []))
+    if cases is None:
+        path.write_bytes(path.read_bytes()[:-9])
+    assert main(["figure", figure, "--from", str(path), "-o", str(tmp_path / "b")]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_steps_are_drawn_by_their_corners() -> None:
@@ -416,7 +442,7 @@ def _page(
             return [Panel("t", "y", {})]
 
     done = Reproduced(Results({case: [{}] for case in Judged().cases("small")}), failures)
-    path = page_of("toy", Judged(), done, folder, size="small", seeds=1, engine="simulate")
+    path = page_of(Judged(), Origin("toy", "small", 1, "simulate"), done, folder)
     with path.with_suffix(".csv").open(encoding="utf-8") as file:
         return path.read_text().splitlines(), list(csv.DictReader(file))
 
@@ -460,9 +486,6 @@ def test_a_claim_on_many_cases_is_a_row_with_the_least_and_the_greatest_median(t
         ["few", "2000 nodes", "at most 2000", "9,000 [0, 9] s of 5 to 6", "**no**"],
         ["|M|", "a", "p", "1 [0, 2]", "shown"],
     ]
-    assert _cells(lines, "case") == [
-        *([each.subject, re.sub(r" \[.*?\]", "", each.measured)] for each in [*holds, fails]),
-    ]
     columns = ("case", "claim", "predicted", "measured", "holds")
     assert [tuple(row[each] for each in columns) for row in rows if row["part"] == "statements"] == [
         *((each.subject, "few", each.predicted, each.measured, "yes") for each in holds),
@@ -476,7 +499,8 @@ def test_every_statement_and_table_of_a_figure_is_beside_its_page(tmp_path: Path
     figure = FIGURES[name]()
     results = Results({case: [] for case in figure.cases("small")})
     statements = list(figure.judge(results))
-    path = page_of(name, figure, Reproduced(results, []), tmp_path, size="small", seeds=1, engine="simulate")
+    origin = Origin(name, "small", 1, "simulate")
+    path = page_of(figure, origin, Reproduced(results, []), tmp_path)
     with path.with_suffix(".csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     found = [
