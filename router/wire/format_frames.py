@@ -71,7 +71,7 @@ FRAMES = (
             (Tlv.FILTER, Occurs.ANY_NUMBER),
         ),
         "a subscription of the attention-limited service (docs/explanation/attention.md), down the tree of "
-        "its home, the `issuer`; `seq` is its number there",
+        "its home, the `issuer`, and back if children are asked in turn; `seq` is its number there",
     ),
     FrameFormat(
         FrameType.PUB,

@@ -14,7 +14,7 @@ import pytest
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
-from router.protocol.services.attention.dissemination import StrategyName
+from router.protocol.services.attention.dissemination import FanOut, StrategyName
 from router.recording.replay import check
 from router.wire.header import decode_header
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes
@@ -38,14 +38,16 @@ def _held(run: RunLayout) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.parametrize("fan_out", ["whole", "sequential"])
 @pytest.mark.parametrize("strategy", get_args(StrategyName))
 def test_real_routers_deliver_as_simulated_routers_do(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     emulated: Callable[..., Path],
     strategy: StrategyName,
+    fan_out: FanOut,
 ) -> None:
-    path = experiment(tmp_path_factory.getbasetemp() / f"{strategy}.toml", strategy, 3)
+    path = experiment(tmp_path_factory.getbasetemp() / f"{strategy}-{fan_out}.toml", strategy, 3, fan_out)
     run = RunLayout(emulated(str(path), "--engine", "duckdb"))
     output_of("simulate", str(path), "--runs", str(tmp_path / "simulated"), "--engine", "duckdb")
     (simulated,) = (tmp_path / "simulated").iterdir()

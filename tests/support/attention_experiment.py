@@ -26,7 +26,7 @@ _EVENTS = (
 )  # fmt: skip
 
 
-def experiment(path: Path, strategy: str, time_scale: float) -> Path:
+def experiment(path: Path, strategy: str, time_scale: float, fan_out: str = "whole") -> Path:
     """Writes the experiment file: a ring of five nodes."""
     head = f"""
 duration_s = 18
@@ -38,6 +38,7 @@ nodes = 5
 [service]
 kind = "attention"
 strategy = "{strategy}"
+fan_out = "{fan_out}"
 record_caches = true
 """
     events = (f"\n[[events]]\nat_s = {at}\nnode = {node}\n{body}\n" for at, node, body in _EVENTS)

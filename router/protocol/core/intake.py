@@ -59,6 +59,11 @@ def on_tree(
     return FrameRule(Intake.accepted_branch, bodies, handle, changes_deadlines)
 
 
+def along_tree(handle: Callable[[Any, Branch | int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame that travels down its issuer's tree and back; of a child it has the interface."""
+    return FrameRule(Intake.branch_or_child, bodies, handle)
+
+
 def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
     """The rule of a frame that a neighbour made, on no tree or against a tree."""
     return FrameRule(Intake.incoming_interface, bodies, handle)
@@ -176,3 +181,9 @@ class Intake(Part):
         if frame.issuer == self._context.node:
             return Drop.OWN_FRAME
         return Drop.NO_TREE if branch is None else Drop.REVERSE_PATH
+
+    def branch_or_child(self, sender: int, frame: Frame) -> Branch | int | Drop:
+        """As `accepted_branch`; of a frame that comes against its tree, the interface of the neighbour."""
+        place = self.accepted_branch(sender, frame)
+        against = place is Drop.OWN_FRAME or place is Drop.REVERSE_PATH
+        return self.incoming_interface(sender, frame) if against else place

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
+from router.protocol.services.attention.dissemination import AttentionOptions, FanOut, StrategyName
 from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
 
@@ -34,11 +34,17 @@ def test_no_subscription_gets_what_it_must_not(
 
 
 @pytest.mark.parametrize("strategy", get_args(StrategyName))
-@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
-@example(1609, False, True, False).via("a copy without the flag PENDING overtakes the one with it")
-@settings(deadline=None, max_examples=15)
+@given(
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["whole", "sequential"]),
+)
+@example(1609, False, True, False, "whole").via("a copy without the flag PENDING overtakes the one with it")
+@settings(deadline=None, max_examples=30)
 def test_without_loss_and_eviction_no_subscription_starves(
-    strategy: StrategyName, seed: int, en_route: bool, everything: bool, reordering: bool
+    strategy: StrategyName, seed: int, en_route: bool, everything: bool, reordering: bool, fan_out: FanOut
 ) -> None:
     """Also if other frames of a link overtake its PUBs, as in the queues of a router."""
     options = AttentionOptions(
@@ -46,6 +52,7 @@ def test_without_loss_and_eviction_no_subscription_starves(
         remote="all" if everything else "pending",
         en_route=en_route,
         beta_s=0.5,
+        fan_out=fan_out,
     )
     rng = random.Random(seed)
     network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +25,7 @@ from router.protocol.services.attention import (
     Upload,
 )
 from router.protocol.services.attention.cache import Cache, Cached
-from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.dissemination import AttentionOptions, FanOut
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
 from router.recording import describe_frame
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
@@ -373,14 +373,14 @@ _EVENTS = st.one_of(
     st.sampled_from(["eon", "pdp"]),
     st.sampled_from(["pending", "all"]),
     st.sampled_from(["off", "neighbour"]),
+    st.sampled_from(get_args(FanOut)),
 )
 @settings(deadline=None, max_examples=80)
 def test_no_frame_harms_a_router(
-    events: list[tuple[float, Event]], strategy: str, remote: str, flushing: str
+    events: list[tuple[float, Event]], strategy: str, remote: str, flushing: str, fan_out: str
 ) -> None:
-    router = attention_router(
-        strategy=strategy, remote=remote, flushing=flushing, cache_publications=2, en_route=True
-    )
+    ways = {"strategy": strategy, "remote": remote, "flushing": flushing, "fan_out": fan_out}
+    router = attention_router(**ways, cache_publications=2, en_route=True)
     now, frames = 0.0, 0
     for wait, event in events:
         now += wait

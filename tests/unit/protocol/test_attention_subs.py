@@ -27,6 +27,7 @@ from router.protocol.services.attention.dissemination import (
     TRANSITIONS,
     AttentionOptions,
     PolicyName,
+    StrategyName,
     Transition,
     Trigger,
     transition,
@@ -41,6 +42,7 @@ from router.wire.frames import (
     Subscription,
     SubscriptionFlags,
 )
+from tests.support.attention_network import AttentionNetwork
 from tests.support.attention_router import (
     SUB,
     attention_router,
@@ -55,6 +57,7 @@ from tests.support.attention_router import (
 )
 from tests.support.one_router import NEXT_TABLE, NODE, TABLE, control, new_router, received, sent
 from tests.support.paths import DOCS
+from tests.support.protocol_network import graph_of
 
 
 def _asked(actions: list[Action]) -> list[tuple[set[int], int]]:
@@ -74,6 +77,122 @@ def test_a_divided_sub_asks_every_child_for_a_share() -> None:
     assert _asked(register(router, 2)[1]) == [({1, 2}, 1)]
     upload(router, x=1)
     assert _asked(received(router, 11, sub(body=replace(SUB, remaining=4)))) == [({2}, 2), ({3}, 1)]
+
+
+def _walks(actions: list[Action]) -> list[tuple[set[int], int, int]]:
+    """The SUBs that are sent: interfaces, publications that they ask for, and the hop limit."""
+    return [(to, frame.body.remaining, frame.hop_limit) for to, frame in sent(actions)]  # type: ignore[union-attr]
+
+
+def test_a_sequential_sub_asks_one_child_after_the_other_for_what_is_left() -> None:
+    router = attention_router(fan_out="sequential")
+    number, actions = register(router, 5)
+    neighbours, asked = {1: 11, 2: 12, 3: 13}, []
+    for lacking in (5, 4, 4):
+        ((to, frame),) = sent(actions)
+        (child,) = to
+        asked.append(child)
+        assert (frame.seq, frame.body.remaining) == (number, lacking)  # type: ignore[union-attr]
+        if lacking == 5:
+            upload(router, x=1)
+        actions = received(router, neighbours[child], frame)
+        # A copy of what came back asks nobody.
+        assert types(received(router, neighbours[child], frame)) == []
+    assert (sorted(asked), types(actions)) == ([1, 2, 3], [])
+    assert router.counters.dropped == {"own_frame": 3}
+    # The SUB has come back: it is not repeated.
+    assert types(router.handle(Tick(), 9.9)) == []
+
+
+def test_a_relay_sends_a_sequential_sub_back_after_its_last_child() -> None:
+    router = attention_router(fan_out="sequential")
+    upload(router, x=1)
+    asking = sub(body=replace(SUB, nonce=2, remaining=4))
+    _, (to, onward) = sent(received(router, 11, asking))
+    assert (to, onward.hop_limit, onward.body) == ({2}, 8, replace(SUB, nonce=2, remaining=3))
+    back = replace(onward, body=replace(SUB, nonce=2, remaining=2))
+    for wrong in (replace(SUB, nonce=3, remaining=2), replace(SUB, nonce=2, round=1, remaining=2)):
+        assert received(router, 12, replace(onward, body=wrong)) == []
+    assert received(router, 13, back) == []
+    assert _walks(received(router, 12, back)) == [({3}, 2, 8)]
+    # A child cannot make a subscription ask for more.
+    many = replace(back, body=replace(SUB, nonce=2, remaining=2**32 - 1))
+    assert _walks(received(router, 13, many)) == [({1}, 2, 9)]
+    assert received(router, 13, many) == []
+    assert router.counters.dropped == {"reverse_path": 4}
+    assert (router.counters.subs_received, router.counters.subs_forwarded) == (7, 3)
+
+
+@pytest.mark.parametrize("why", ["leaf", "hop_limit", "sub_refused"])
+def test_a_router_that_cannot_serve_a_sequential_sub_or_send_it_on_sends_it_back(why: str) -> None:
+    router = attention_router(fan_out="sequential", subscriptions=1)
+    if why == "sub_refused":
+        register(router, 1)
+    issuer, hops = 13 if why == "leaf" else 11, 1 if why == "hop_limit" else 9
+    frame = replace(sub(issuer), hop_limit=hops)
+    assert _walks(received(router, issuer, frame)) == [({3 if why == "leaf" else 1}, 2, hops)]
+    assert router.counters.dropped == ({} if why == "leaf" else {why: 1})
+
+
+def test_a_home_repeats_a_sequential_sub_that_does_not_come_back() -> None:
+    """It may be lost, or the publications that it asked for: the home has up to seven SUBs on the way."""
+    router = attention_router(fan_out="sequential")
+    _, actions = register(router, 5, lifetime_s=64.0)
+    nonces, times, now = {sent(actions)[0][1].body.nonce}, [], 0.0  # type: ignore[union-attr]
+    while (due := router.next_deadline()) is not None and due < 64.0:
+        now = due
+        for _, frame in sent(router.handle(Tick(), now)):
+            assert isinstance(frame.body, Subscription)
+            nonces.add(frame.body.nonce)
+            times.append(now)
+            assert frame.body.flags == SubscriptionFlags.TOP_UP
+    assert times == [32.0, 48.0, 56.0, 60.0, 62.0, 63.0]
+    assert len(nonces) == 7
+
+
+def test_a_sequential_sub_of_a_former_epoch_is_not_taken_back_but_repeated() -> None:
+    router = attention_router(fan_out="sequential")
+    ((to, frame),) = sent(register(router, 5)[1])
+    control(router, FrameType.TABLE, 2, NEXT_TABLE)
+    control(router, FrameType.COMMIT, 2, Commit(2))
+    assert types(received(router, 10 + min(to), frame)) == []
+    ((_, again),) = sent(router.handle(Tick(), 5.0))
+    assert (again.epoch, again.type) == (2, FrameType.SUB)
+
+
+@pytest.mark.parametrize("strategy", ["eon", "pdp"])
+def test_a_satisfied_subscription_ends_its_sequential_sub(strategy: StrategyName) -> None:
+    router = attention_router(fan_out="sequential", strategy=strategy)
+    _, actions = register(router, 1, predicate="x = 2")
+    ((to, frame),) = sent(actions)
+    overloads = [(to, FrameType.OVERLOAD)] if strategy == "eon" else []
+    assert [(at, each.type) for at, each in sent(upload(router, x=2))] == overloads
+    assert types(received(router, 10 + min(to), frame)) == []
+    # At a router on the way, the notification ends what its child sends back.
+    ((_, onward),) = sent(received(router, 11, sub()))
+    received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))
+    child = 12 if SUB.nonce % 2 == 0 else 13
+    assert types(received(router, child, onward)) == []
+
+
+def test_sequential_subs_visit_each_router_of_a_tree_once_and_stop_where_they_are_satisfied() -> None:
+    """Of a tree 1 - 0 - (2 - (3, 4), 5): a SUB down each link and back, unless a router has the rest."""
+    graph = graph_of([(0, 1, 1), (0, 2, 1), (2, 3, 1), (2, 4, 1), (0, 5, 1)])
+    options = AttentionOptions(fan_out="sequential")
+    network = AttentionNetwork(graph, options, 1)
+    network.new_epoch()
+    network.settle()
+    network.register(1, "x = 1", 2, 50.0, 100.0)
+    network.settle()
+    links = [*graph.edges, *((v, u) for u, v in graph.edges)]
+    assert [network.frames[u, v, FrameType.SUB] for u, v in links] == [1] * 10
+    for node in (3, 4, 5):
+        network.publish(node, x=2)
+    network.register(1, "x = 2", 1, 50.0, 100.0)
+    network.settle()
+    # The publication of the first router with one, and no more, has left it.
+    left = [node for node in (3, 4, 5) if network.state(node).cache.sizes[Index.PPT]]
+    assert len(left) == 2
 
 
 def test_an_overload_goes_where_the_sub_went() -> None:

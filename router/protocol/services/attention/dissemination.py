@@ -17,7 +17,7 @@ from router.protocol.services.attention import Index
 #: See `Strategy`.
 StrategyName = Literal["eon", "pdp"]
 #: See `fan_out`.
-FanOut = Literal["whole", "divided"]
+FanOut = Literal["whole", "divided", "sequential"]
 #: Policies by which a cache orders its publications (section 4.1.1): less fresh, most fresh, least recently
 #: used, most recently used, most frequently used first.
 PolicyName = Literal["lf", "mf", "lru", "mru", "mfu"]
@@ -54,7 +54,8 @@ class AttentionOptions:
     fan_out: FanOut = setting(
         "whole",
         "What a SUB that leaves through several children asks each of them for. whole: all that is"
-        " lacking. divided: an equal share of it.",
+        " lacking. divided: an equal share of it. sequential: a child is asked for what those before it, and"
+        " the routers behind them, left lacking.",
     )
     cache_publications: int = setting(2500, "Publications that a router caches.", low=1, high=10_000_000)
     selection: PolicyName = setting(

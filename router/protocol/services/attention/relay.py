@@ -21,7 +21,7 @@ from router.protocol.services.attention.cache import Cached, PublicationId
 from router.protocol.services.attention.dissemination import Trigger, fan_out, transition
 from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.rounds import Homes, State, microseconds
-from router.protocol.services.attention.subscriptions import NEVER, UNKNOWN, Entry, weight_of
+from router.protocol.services.attention.subscriptions import NEVER, UNKNOWN, Entry, Walk, weight_of
 from router.wire.attention import MAX_OFFERED
 from router.wire.frames import (
     Frame,
@@ -165,8 +165,13 @@ class Relay:
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
         keeps = state.keeps(weight, known, branch.parent)
         left, work = self._allowances.left(branch.parent, now), state.cache.comparisons(body.predicate)
-        if again or not keeps or not body.lifetime_left_us or not body.remaining or work > left:
-            return context.drop(Drop.SUB_REFUSED)
+        lives = body.lifetime_left_us and body.remaining
+        if again or not keeps or not lives or work > left:
+            context.drop(Drop.SUB_REFUSED)
+            if state.options.fan_out != "sequential" or not lives:
+                return []
+            context.counters.subs_forwarded += 1
+            return [Send(frozenset({branch.parent}), frame)]
         self._allowances.charge(branch.parent, work, now)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
         freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)
@@ -217,17 +222,47 @@ class Relay:
         branch = None if table is None else table.branch(frame.issuer)
         if branch is None:
             return actions + context.drop(Drop.UNKNOWN_EPOCH)
-        if not branch.on_tree:
+        children = branch.on_tree
+        if children and frame.hop_limit <= 1:
+            children = frozenset()
+            context.drop(Drop.HOP_LIMIT)
+        if options.fan_out == "sequential":
+            entry.walk = Walk.of(frame, replace(body, offered=known), children)
+            return actions + self._walk(entry, entry.walk, now)
+        if not children:
             return actions
-        if frame.hop_limit <= 1:
-            return actions + context.drop(Drop.HOP_LIMIT)
-        context.counters.subs_forwarded += 1
         left_us = min(body.lifetime_left_us, microseconds(entry.deadline - now))
-        for asked, through in fan_out(options.fan_out, entry.remaining, branch.on_tree).items():
+        for asked, through in fan_out(options.fan_out, entry.remaining, children).items():
+            context.counters.subs_forwarded += 1
             entry.forwarded_to |= through
             rest = replace(body, remaining=asked, offered=known[:MAX_OFFERED], lifetime_left_us=left_us)
             actions.append(Send(through, frame.one_hop_less() if rest == body else _carrying(rest, frame)))
         return actions
+
+    def sub_returned(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        """A child sends a SUB back: it and the routers behind it have nothing more for the subscription."""
+        context, body = self._context, frame.body
+        assert isinstance(body, Subscription)
+        context.counters.subs_received += 1
+        if frame.issuer == context.node:
+            return self._homes.sub_returned(interface, frame, now)
+        entry = self._state.table.get((frame.issuer, frame.seq), now)
+        walk = None if entry is None else entry.walk
+        if entry is None or walk is None or not walk.came_back(interface, frame):
+            return context.drop(Drop.REVERSE_PATH)
+        entry.remaining = min(entry.remaining, body.remaining)
+        return self._walk(entry, walk, now) if entry.active and entry.remaining else []
+
+    def _walk(self, entry: Entry, walk: Walk, now: float) -> list[Action]:
+        """Sends a SUB to the next child, or back where it came from when all have sent it back."""
+        self._context.counters.subs_forwarded += 1
+        asked = frozenset(walk.children[:1])
+        entry.forwarded_to |= asked
+        left_us = min(walk.body.lifetime_left_us, microseconds(entry.deadline - now))
+        offered = walk.body.offered[:MAX_OFFERED]
+        rest = replace(walk.body, remaining=entry.remaining, offered=offered, lifetime_left_us=left_us)
+        hops = 1 if asked else 0
+        return [Send(asked or frozenset({entry.interface}), _carrying(rest, walk.frame, hops))]
 
     def _push(self, entry: Entry, now: float, found: deque[Cached] | None = None) -> list[Action]:
         """Sends the pending publications that a subscription may need, before its deadline (row P1)."""

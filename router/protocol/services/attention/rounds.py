@@ -11,6 +11,7 @@ from dataclasses import replace
 from router.predicates import Message
 from router.protocol.bounds import Recent
 from router.protocol.context import Context, Timers
+from router.protocol.counters import Drop
 from router.protocol.events import Action, ApplicationGone, Refused, Send
 from router.protocol.services.attention import (
     DeliverPublication,
@@ -42,12 +43,15 @@ from router.protocol.services.attention.subscriptions import (
     Boxes,
     Entry,
     SubscriptionTable,
+    Walk,
     weight_of,
 )
 from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES
-from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
+from router.wire.frames import Frame, FrameType, Overload, Subscription, SubscriptionFlags
 from router.wire.predicate import encode_predicate
 
+#: Part of a lifetime in whose end a home no longer repeats a SUB that has not come back.
+_LAST = 1 / 64
 #: Publications that were delivered, that a router remembers at least.
 _REMEMBERED = 4096
 _ALL = frozenset(Index)
@@ -214,6 +218,8 @@ class Homes:
         limits = (box.max, box.lifetime_s, box.freshness_s)
         actions: list[Action] = [Registered(box.app, box.number, box.round, box.predicate, *limits, at_s=now)]
         box.timers.append(state.timers.set(box.deadline, lambda at: self._end(box, Outcome.EXPIRED, at)))
+        if state.options.fan_out == "sequential":
+            self._watch(box, now)
         top_up_s = state.options.top_up_s
         if top_up_s is not None and top_up_s < box.lifetime_s:
             box.timers.append(state.timers.set(box.deadline - top_up_s, lambda at: self._top_up(box, at)))
@@ -257,6 +263,43 @@ class Homes:
     def _top_up(self, box: Box, now: float) -> list[Action]:
         return [] if self._state.settled else self._ask(box, now, SubscriptionFlags.TOP_UP)
 
+    def _watch(self, box: Box, now: float) -> None:
+        """Halfway to the deadline, and halfway from there, a SUB that has not come back is repeated.
+
+        The SUB may be lost, or the publications by which it ended.
+        """
+        half_s = (box.deadline - now) / 2
+        if half_s >= _LAST * box.lifetime_s:
+            box.timers.append(self._state.timers.set(now + half_s, lambda at: self._repeat(box, at)))
+
+    def _repeat(self, box: Box, now: float) -> list[Action]:
+        self._watch(box, now)
+        return [] if box.walk is None else self._top_up(box, now)
+
+    def sub_returned(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        """A child has nothing more for a subscription: the next child is asked.
+
+        The SUB of a former epoch goes no further: it may have missed routers, and is repeated.
+        """
+        box = self._state.boxes.numbered(frame.seq)
+        walk = None if box is None else box.walk
+        current = frame.epoch == self._context.epoch
+        if box is None or walk is None or not current or not walk.came_back(interface, frame):
+            return self._context.drop(Drop.OWN_FRAME)
+        return self._walk(box, walk, now)
+
+    def _walk(self, box: Box, walk: Walk, now: float) -> list[Action]:
+        """Sends the SUB to the next child; there is no walk once all have sent it back."""
+        box.walk = walk if walk.children else None
+        if box.walk is None:
+            return []
+        to = frozenset(walk.children[:1])
+        box.forwarded_to |= to
+        self._context.counters.subs_issued += 1
+        left_us = microseconds(box.deadline - now)
+        body = replace(walk.body, remaining=box.remaining, lifetime_left_us=left_us)
+        return [Send(to, replace(walk.frame, body=body))]
+
     def _ask(self, box: Box, now: float, flags: SubscriptionFlags = SubscriptionFlags.NONE) -> list[Action]:
         """Sends the SUB of a round to the children on this router's tree."""
         context, options = self._context, self._state.options
@@ -278,9 +321,12 @@ class Homes:
             flags,
             tuple(sorted(offered)[:MAX_OFFERED]),
         )
-        context.counters.subs_issued += 1
+        if options.fan_out == "sequential":
+            frame = context.issued(FrameType.SUB, box.number, body)
+            return self._walk(box, Walk.of(frame, body, interfaces), now)
         actions: list[Action] = []
         for asked, through in fan_out(options.fan_out, box.remaining, interfaces).items():
+            context.counters.subs_issued += 1
             box.forwarded_to |= through
             part = replace(body, remaining=asked)
             actions.append(Send(through, context.issued(FrameType.SUB, box.number, part)))

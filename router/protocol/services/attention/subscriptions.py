@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from math import inf
 
 from router.predicates import Message, Predicate
 from router.protocol.context import Timer
 from router.protocol.services.attention.cache import PredicateIndex, PublicationId
+from router.wire.frames import Frame, Subscription
 
 #: Filters and constraints of one subscription: each is compared with many publications.
 MAX_WEIGHT = 128
@@ -41,6 +42,39 @@ def weight_of(predicate: Predicate) -> int:
 
 
 @dataclass(slots=True, eq=False)
+class Walk:
+    """A SUB that asks the children of a router one after the other (`fan_out = "sequential"`).
+
+    Attributes:
+        frame: the SUB as it came here, or was issued.
+        body: of the SUB, with the publications that it was offered since.
+        children: interfaces of the children that have not sent it back, in order; the first is asked now.
+    """
+
+    frame: Frame
+    body: Subscription
+    children: list[int]
+
+    @classmethod
+    def of(cls, frame: Frame, body: Subscription, children: Iterable[int]) -> Walk:
+        """The walk that begins; each SUB begins with another child, so that no child is exhausted first."""
+        ordered = sorted(children)
+        first = body.nonce % max(1, len(ordered))
+        return cls(frame, body, ordered[first:] + ordered[:first])
+
+    def came_back(self, interface: int, frame: Frame) -> bool:
+        """Takes the SUB back from a child; False: the child was not asked, or it is another SUB."""
+        body, mine = frame.body, self.body
+        assert isinstance(body, Subscription)
+        same = (frame.epoch, body.round, body.nonce) == (self.frame.epoch, mine.round, mine.nonce)
+        if not same or self.children[:1] != [interface]:
+            return False
+        del self.children[0]
+        self.body = replace(mine, offered=body.offered)
+        return True
+
+
+@dataclass(slots=True, eq=False)
 class Box:
     """The box of a subscription that was registered at this router: counts what is delivered in a round.
 
@@ -59,6 +93,7 @@ class Box:
         ever: the publications of all rounds; None: they are not remembered (`history`), or there were rounds
             before a restart of the router, of which nothing is known.
         forwarded_to: the interfaces through which the SUBs of the round went.
+        walk: the SUB that asks one child after the other; None: there is none, or it has come back from all.
         unsent: the SUB of the round waits for the first epoch.
         timers: of the round.
     """
@@ -79,6 +114,7 @@ class Box:
     count: int = 0
     remote: int = 0
     forwarded_to: frozenset[int] = frozenset()
+    walk: Walk | None = None
     unsent: bool = False
     timers: list[Timer] = field(default_factory=list)
 
@@ -135,6 +171,9 @@ class Boxes:
         """The box of a number, if it is the application's."""
         return self._of.get(app, {}).get(number)
 
+    def numbered(self, number: int) -> Box | None:
+        return self._boxes.get(number)
+
     def add(self, box: Box) -> None:
         self._boxes[box.number] = self._of.setdefault(box.app, {})[box.number] = box
         self.weight += box.weight
@@ -161,7 +200,7 @@ class Boxes:
         self._collecting.remove(box)
         box.collecting = False
         box.got.clear()
-        box.unsent = False
+        box.walk, box.unsent = None, False
         for timer in box.timers:
             timer.cancel()
         box.timers.clear()
@@ -195,6 +234,7 @@ class Entry:
         forwarded_to: the interfaces through which the SUB went on.
         active: publications are sent to it. An entry that is satisfied stays, inactive, so that a copy of its
             SUB does not revive it.
+        walk: the SUB that asks one child after the other; None: it is still served here, or asks all at once.
         push, rest: the timers that begin or go on with its push, and that go on serving its SUB.
     """
 
@@ -209,6 +249,7 @@ class Entry:
     nonces: tuple[int, ...] = ()
     forwarded_to: frozenset[int] = frozenset()
     active: bool = False
+    walk: Walk | None = None
     push: Timer | None = None
     rest: Timer | None = None
 
