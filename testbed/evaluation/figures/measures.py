@@ -180,10 +180,6 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         measured = state[f"{SENDERS}_{unit}"]
         found |= {unit: measured, f"{unit}_formula": formula, f"{unit}_all": state[f"forwarding_{unit}"]}
         found[f"{unit}_ratio"] = measured / formula if formula else None
-    if sizes and scheme == "pif":
-        total = sum(sizes["filters"].values())
-        found["n_r"] = found["filters"] / (len(topology.nodes) * total)
-        found["n_squared"] = found["n_r"] / len(topology.nodes)
     if scheme == "ips":
         found["index_bits"] = index_bits(tables, len(topology.nodes))
     if experiment.protocol.covering == "full":

@@ -282,6 +282,7 @@ for _name, _place, _doc in (
     ("network-effect", "network_effect:NetworkEffect", "One table, or many routers."),
     ("alpha", "alpha:Alpha", "The disjunction advantage (slides, part III)."),
     ("schemes", "schemes:Schemes", "Routing schemes against the formulas of the slides."),
+    ("formulas", "formulas:Formulas", "Each formula of the slides' summary table; d on power-law graphs."),
     (
         "attention",
         "attention:Attention",

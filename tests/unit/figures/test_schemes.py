@@ -57,7 +57,6 @@ def test_statements_of_a_run_of_each_scheme(results: Results) -> None:
         assert statements[f"{scheme}: delivery function correct"].holds
         for unit in ("filters", "constraints", "bytes"):
             assert statements[f"{scheme}, {_NONE}: {unit} held / formula"].holds, (scheme, unit)
-    assert statements["pif: filters held / (n^2 r M_p) of the slides, over (n - 1) / n^2"].holds
     (drp,) = (each for text, each in statements.items() if text.startswith("drp, spt, all settings"))
     assert drp.holds
     assert drp.predicted == "0"

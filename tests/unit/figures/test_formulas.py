@@ -1,0 +1,93 @@
+"""The slides' formulas of the routing schemes: what a run measures, what is judged, distances on graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from testbed.evaluation.figures.formulas import Formulas
+from testbed.evaluation.figures.power_law import distances, power_law_graph
+from testbed.evaluation.figures.reproduction import SEED, Case, Results, Statement
+from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.sweeps.job import simulate_job
+
+_NODES = 25
+
+
+@pytest.mark.parametrize(
+    ("scheme", "slides"),
+    [
+        ("pif-classes", pytest.approx((_NODES - 1) / _NODES)),
+        ("pif", pytest.approx((_NODES - 1) / _NODES**2)),
+        ("psf", pytest.approx(1, abs=0.1)),
+        ("drp", pytest.approx((_NODES - 1) / _NODES, abs=0.03)),
+    ],
+)
+def test_a_run_without_covering_has_our_formula_and_a_part_of_that_of_the_slides(
+    scheme: str, slides: float
+) -> None:
+    figure = Formulas()
+    (case,) = (
+        case
+        for case in figure.cases("small")
+        if case.label.startswith(f"{scheme} for ") and case.label.endswith(f" {_NODES} nodes, alpha = 1")
+    )
+    row = simulate_job(_job(figure, case, 1, "simulate", 0))
+    assert row["error"] is None, row["trace"]
+    assert row["keys"]["slides"] == slides
+    assert row["keys"]["ours"] == 1
+    assert row["keys"]["missed"] == 0
+    assert (row["keys"]["excess"] > 0) == (scheme == "pif")
+
+
+def _judged(measured: Callable[[Case], dict[str, float]]) -> dict[str, Statement]:
+    """Returns the statements on three equal runs of each case, by text."""
+    figure = Formulas()
+    runs = {case: [{**measured(case), SEED: seed} for seed in (1, 2, 3)] for case in figure.cases("paper")}
+    return {each.text: each for each in figure.judge(Results(runs))}
+
+
+def test_each_statement_follows_what_was_measured() -> None:
+    def growing(case: Case) -> dict[str, float]:
+        log = math.log(case.facts["nodes"])
+        if "scheme" not in case.facts:
+            return {"d": 2 * math.log(log) if case.facts["exponent"] < 3 else 2 * log}
+        minimal = case.facts["scheme"] not in ("pif", "drp")
+        return {"slides": 1.04, "ours": 1, "missed": 0, "excess": 0 if minimal else 7}
+
+    def wrong(case: Case) -> dict[str, float]:
+        found = growing(case)
+        return (
+            found
+            if "d" in found
+            else {"slides": 1.11, "ours": 0.9, "missed": 0, "excess": 7 - found["excess"]}
+        )
+
+    good = _judged(growing)
+    assert {text for text, each in good.items() if not each.holds} == {
+        text for text in good if text.startswith("power law, exponent 3.5: ")
+    }
+    assert {each.holds for text, each in _judged(wrong).items() if not text.startswith("power law")} == {
+        False
+    }
+
+
+def test_distances_on_a_power_law_graph_are_those_of_networkx() -> None:
+    nodes = 300
+    start, ends = power_law_graph(nodes, 2.5, np.random.default_rng(1))
+    graph = nx.Graph(
+        (node, end) for node in range(nodes) for end in ends[start[node] : start[node + 1]].tolist()
+    )
+    graph.add_nodes_from(range(nodes))
+    assert 2 * graph.number_of_edges() == len(ends)
+    assert nx.number_of_selfloops(graph) == 0
+    # More than half of the nodes have the least degree, and a link may be left out.
+    degrees = sorted(degree for _, degree in graph.degree)
+    assert degrees[nodes // 2] <= 2 < 20 < degrees[-1]
+    for source in (0, nodes - 1):
+        known = nx.single_source_shortest_path_length(graph, source)
+        assert distances(start, ends, source).tolist() == [known.get(node, -1) for node in range(nodes)]
