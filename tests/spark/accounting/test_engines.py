@@ -25,6 +25,7 @@ from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import Kept
 from captures.rundir.files import RunFolderError
 from captures.rundir.summary import SUMMARY_KEYS
+from captures.spark.folder import remove_abandoned
 from captures.spark.session import SessionError
 from captures.tables import TABLES, store
 from router.predicates import Value
@@ -236,6 +237,8 @@ def test_an_accounting_that_is_killed_leaves_no_tables_and_the_next_leaves_all(
     assert ended.returncode == -signal.SIGKILL
     assert (run / "parquet.new" / "messages").is_dir()
     assert "the accounting was interrupted" in str(store.lacking(run, TABLES))
+    # The JVM of a killed process writes until it notices the end of the process.
+    remove_abandoned()
     account_directly(run, lambda _: None)
     assert store.lacking(run, TABLES) is None
     assert not (run / "parquet.new").exists()
