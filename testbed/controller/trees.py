@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -137,12 +138,16 @@ def spanning_trees(
     return _shortest_path_forest(Adjacency.of(count, used), _sources_up(count, down_nodes), links)
 
 
+@lru_cache(maxsize=1)
 def hops_on_trees(
     topology: Topology, layer: BroadcastLayer, down_links: frozenset[int], down_nodes: frozenset[int]
 ) -> npt.NDArray[np.int32]:
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
     forest = layer(topology, down_links, down_nodes)
-    return hops_of(forest.sources, forest.parents)
+    hops = hops_of(forest.sources, forest.parents)
+    # A check and an estimate of one experiment share the matrix, whose trees take seconds at 3,200 nodes.
+    hops.flags.writeable = False
+    return hops
 
 
 def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastTable]:
