@@ -244,6 +244,16 @@ class AttentionWorkload:
     exponent: float = setting(
         0.7, "Popularity of event i: i to the power -exponent, divided by the sum.", low=0, high=10
     )
+    normalised: bool = setting(
+        True, "false: the sum is not divided by, so event i has subscribers at i^-exponent of all routers."
+    )
+    subscriptions_from_s: float = setting(
+        0.0,
+        "Subscriptions come from this time on, at the same rate: caches may be full by then.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
+    )
     max: int = setting(10, "Max: publications that a subscription takes in a lifetime.", low=1, high=10**9)
     lifetime_s: float = setting(
         50.0,

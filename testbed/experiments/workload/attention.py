@@ -44,6 +44,12 @@ def volumes(shares: Sequence[float], total: int) -> list[int]:
     return whole
 
 
+def localities(options: AttentionWorkload) -> list[float]:
+    """Returns l_i, the share of the routers that host subscriptions of each event: p_i, normalised or not."""
+    shares = popularities(options.events, options.exponent)
+    return shares if options.normalised else [share / shares[0] for share in shares]
+
+
 def hosts_of(shares: Sequence[float], topology: Topology, random: Random) -> list[tuple[int, ...]]:
     """Draws the hosting routers of every event: ceil(p_i N), a random root and the routers closest to it.
 
@@ -132,7 +138,8 @@ class Demand:
         self._nodes = len(topology.nodes)
         self._seed = seed
         self.popularities = popularities(options.events, options.exponent)
-        self.hosts = hosts_of(self.popularities, topology, self._stream("hosting routers"))
+        local = localities(options)
+        self.hosts = hosts_of(local, topology, self._stream("hosting routers"))
         self.subscriptions = self._subscribe()
 
     @classmethod
@@ -179,6 +186,8 @@ class Demand:
                 rounds += 1
             at_s = round((number + 0.5) * interval_s, _DIGITS)
             limits = self._limits(random)
+            if at_s < options.subscriptions_from_s:
+                continue
             found.append(Subscription(number, at_s, node, event, *limits, rounds, options.refresh_delay_s))
         return found
 

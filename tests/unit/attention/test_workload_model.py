@@ -55,6 +55,19 @@ def test_hosting_routers_are_a_root_and_the_closest_to_it() -> None:
         assert len(set(hosts)) == len(hosts)
 
 
+def test_popularities_that_are_not_normalised_are_shares_of_the_routers() -> None:
+    demand = Demand(replace(_SMALL, normalised=False), _topology(), 100.0, 7)
+    assert [len(hosts) for hosts in demand.hosts[:5]] == [100, 62, 47, 38, 33]
+    assert sum(demand.popularities) == pytest.approx(1)
+
+
+def test_subscriptions_that_begin_late_come_at_the_same_rate() -> None:
+    late = Demand(replace(_SMALL, subscriptions_from_s=60.0), _topology(), 100.0, 7)
+    whole = Demand(_SMALL, _topology(), 100.0, 7)
+    assert late.subscriptions == whole.subscriptions[120:]
+    assert list(late.uploads()) == list(whole.uploads())
+
+
 def test_subscriptions_and_publications_come_at_constant_rates() -> None:
     demand = Demand(_SMALL, _topology(), 100.0, 7)
     times = [each.at_s for each in demand.subscriptions]
