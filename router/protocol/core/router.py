@@ -198,6 +198,11 @@ class Router:
         return self._service.sends_messages
 
     @property
+    def service(self) -> Service:
+        """The service of this router to applications."""
+        return self._service
+
+    @property
     def engine_bytes(self) -> int | None:
         """The memory of the matching engine, in bytes; None: the engine does not count it."""
         return self._routing.engine_bytes

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from testbed.experiments.config import AttentionWorkload
-from testbed.experiments.workload.attention import popularities
+from testbed.experiments.workload.attention import localities, popularities
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,6 @@ class Fluid:
         """Returns the share of deliveries to routers that the framework saves against CBR."""
         return 1 - self.limited_deliveries() / self.exhaustive_deliveries()
 
-    def matching(self, share: float) -> float:
-        """Returns M_S: the mean number of publications of an event in a lifetime."""
-        return self.options.publications * share * self.options.lifetime_s / self.duration_s
-
     def visited(self) -> float:
         """Returns the mean number of further routers whose pending publications a renewal needs.
 
@@ -98,4 +94,5 @@ class Fluid:
         return self.renewals * self.visited() / (self.registrations * (self.nodes - 1))
 
     def _by_event(self) -> list[tuple[float, int]]:
-        return [(share, max(1, math.ceil(share * self.nodes - 1e-9))) for share in self.shares]
+        hosts = (max(1, math.ceil(each * self.nodes - 1e-9)) for each in localities(self.options))
+        return list(zip(self.shares, hosts, strict=True))

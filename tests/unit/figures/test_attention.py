@@ -14,7 +14,14 @@ from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job
 from testbed.experiments.config.load import find_experiment, load_experiment
 
-_SAME = {"fluid": 0.8, "fluid_control": 0.01, "matching": 272.0, "violations": 0, "starvation": 0.0}
+_SAME = {
+    "fluid": 0.8,
+    "fluid_control": 0.01,
+    "cached_most": 1362.4,
+    "cached_least": 103.0,
+    "violations": 0,
+    "starvation": 0.0,
+}
 _SMALL = (10, 20, 50, 100, 200, 400)
 
 
@@ -91,18 +98,23 @@ def test_a_run_is_known_by_the_experiment_that_it_simulates(
 _AS_SHIPPED = {
     "saved_bandwidth": 0.8,
     "saved_with_flushes": 0.7,
-    "control_overhead": 0.2,
-    "satisfied": 1.0,
+    "control_overhead": 0.02,
+    "satisfied": 0.9,
     "starvation": 0.0,
     "overload": 100,
+    "entries": 1.0,
+    "entries_share": 0.01,
+    "delay_s": 20.0,
     "violations": 0,
 }
 #: What makes every statement hold, by a part of the name of the variant.
 _BETTER: dict[str, Mapping[str, float]] = {
-    "history": {"saved_bandwidth": 0.9},
-    "fan_out": {"overload": 10},
-    "replacement": {"saved_bandwidth": 0.5},
-    "cbf": {"satisfied": 1.1},
+    "replacement = ": {"saved_bandwidth": 0.5},
+    "cache_publications": {"saved_bandwidth": 0.75},
+    "sequential": {"saved_bandwidth": 0.85},
+    "divided": {"overload": 10},
+    "exact": {"saved_bandwidth": 0.9},
+    "cbf": {"satisfied": 1.0},
 }
 
 
@@ -133,44 +145,50 @@ def test_every_variant_is_a_valid_experiment_that_differs_from_the_others(size: 
 
 @pytest.mark.parametrize("size", AttentionOpen.sizes)
 def test_every_statement_can_hold(size: str) -> None:
-    assert set(_judged_variants(size, _BETTER).values()) <= {True, None}
+    assert set(_judged_variants(size, _BETTER).values()) == {True}
 
 
 def test_what_is_called_as_shipped_changes_no_key() -> None:
     for size in AttentionOpen.sizes:
         for case in AttentionOpen().cases(size):
             assert (case.facts["variant"] == "as shipped") == (not case.facts["overrides"])
-    assert list(_judged_variants("large", {"nodes = 1000": {"starvation": 0.02}}).items())[:2] == [
-        ("EON: nodes = 1000, publications = 5000000, few rounds starve", False),
-        ("PDP: nodes = 1000, publications = 5000000, few rounds starve", False),
-    ]
 
 
 @pytest.mark.parametrize(
-    ("changed", "statement"),
+    ("size", "changed", "statement"),
     [
+        ("small", {"exact": {}}, 'EON, `history = "exact"`: saves more bandwidth'),
+        ("small", {"divided": {}}, 'PDP, `fan_out = "divided"`: brings fewer publications in excess'),
+        ("small", {"replacement = ": {}}, 'EON, `replacement = "mru"`: saves less bandwidth'),
+        ("small", {"cbf": {}}, 'PDP, `max = 50, pace_mbps = 0.01, scheduler = "cbf"`: satisfies more rounds'),
+        ("paper", {"sequential": {}}, 'EON, `fan_out = "sequential"`: saves more bandwidth'),
         (
-            {"history": {}},
-            "PDP: a refreshed subscription that may take all that it has not had costs less bandwidth",
-        ),
-        ({"fan_out": {}}, "EON: a SUB that divides what is lacking among children brings less in excess"),
-        ({"replacement": {}}, "EON: replacement matters more than selection"),
-        ({"cbf": {}}, "PDP: priority forwarding satisfies more rounds where links are full"),
-        ({"as shipped": {"starvation": 0.02}}, "EON: as shipped, few rounds starve"),
-        (
+            "small",
             {"flushing": {"saved_with_flushes": 0.81}},
-            "PDP: flushing costs more bandwidth than it saves, with any cache",
+            'PDP, `flushing = "neighbour"`: saves less, with FLUSHes counted',
         ),
-        ({"en_route": {"violations": 1}}, "No delivery of a run breaks a safety rule"),
+        ("small", {"en_route": {"violations": 1}}, "No delivery of a run breaks a safety rule"),
+        ("paper", {"as shipped": {"saved_bandwidth": 0.72}}, "EON, `as shipped`: saves up to 85%"),
+        ("paper", {"normalised": {"starvation": 0.02}}, "PDP, `normalised = false`: over 99 % satisfied"),
+        (
+            "paper",
+            {"0.75": {"control_overhead": 0.04}},
+            "EON, `refresh_probability = 0.75`: under 3 % of CBR's control traffic",
+        ),
+        (
+            "large",
+            {"nodes = 1000": {"starvation": 0.02}},
+            "EON, `nodes = 1000, publications = 5000000`: over 99 % satisfied",
+        ),
     ],
 )
 def test_a_statement_fails_where_nothing_is_better_or_something_is_worse(
-    changed: dict[str, Mapping[str, float]], statement: str
+    size: str, changed: dict[str, Mapping[str, float]], statement: str
 ) -> None:
-    assert _judged_variants("small", _BETTER | changed)[statement] is False
+    assert _judged_variants(size, _BETTER | changed)[statement] is False
 
 
-def test_tables_have_a_row_for_each_variant_and_panels_a_curve_for_each_seed() -> None:
+def test_tables_have_a_row_for_each_variant_and_panels_a_point_for_each_seed() -> None:
     figure = AttentionOpen()
     cases = figure.cases("small")
     runs: tuple[Mapping[str, Mapping[str, float]], ...] = ({}, _BETTER)
@@ -181,12 +199,6 @@ def test_tables_have_a_row_for_each_variant_and_panels_a_curve_for_each_seed() -
     rows = {row[0]: row[1:] for row in eon.rows}
     assert len(rows) == len(pdp.rows) == len(cases) / 2
     assert rows["`as shipped`"][:2] == ["80 [80, 80]", "70 [70, 70]"]
-    titles = [
-        (panel.title, sorted(len(curves) for curves in panel.curves.values()))
-        for panel in figure.panels(results)
-    ]
-    assert titles == [
-        (f"{strategy}: {what}", [2] * count)
-        for strategy in ("EON", "PDP")
-        for what, count in (("readings", 9), ("caches", 3), ("links", 2))
-    ]
+    for panel in figure.panels(results):
+        assert {len(curves) for curves in panel.curves.values()} == {2}
+        assert 'fan_out = "divided"' in panel.curves
