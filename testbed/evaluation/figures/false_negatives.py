@@ -108,9 +108,9 @@ class FalseNegatives(Reproduction):
                 if case.facts["layer"] == layer:
                     label = f"{case.facts['nodes']} nodes"
                     label += f", {case.facts['variant']}" if case.facts["variant"] else ""
-                    curves[label] = [[(t, v) for t, v in curve if t <= 2] for curve in results.curves(case)]
-            x = "time since the first predicates (s)"
-            found.append(Panel(layer, "false negatives", curves, x=x))
+                    curves[label] = [[(t, v) for t, v in curve if t <= 6] for curve in results.curves(case)]
+            x, paper = "time since the first predicates (s)", {"paper: none after 5 s": 5.0}
+            found.append(Panel(layer, "false negatives", curves, x=x, paper_x=paper))
         return found
 
 

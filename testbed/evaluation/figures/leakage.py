@@ -130,6 +130,7 @@ class Leakage(Reproduction):
                     for case in results.where(encoding=encoding)
                 },
                 x="messages seen",
+                points=True,
             )
             for encoding in ("slides", "ranges")
             for name in _NAMES
