@@ -419,21 +419,13 @@ def figure(
         raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")
     chosen = FIGURES[name]()
     place = Path(folder) if folder is not None else reproduction_folder(DEFAULT_RUNS, name)
-    done = reproduce(
-        chosen,
-        size,
-        range(1, seeds + 1),
-        place,
-        _quiet(),
-        engine=engine,
-        master=master,
-        other_code=other_code,
-    )
+    origin = Origin(name, size, seeds, engine)
+    done = reproduce(chosen, origin, place, _quiet(), master=master, other_code=other_code)
     page = None
     if output is not None:
         from testbed.evaluation.figures.page import page_of
 
-        page = page_of(chosen, Origin(name, size, seeds, engine), done, Path(output))
+        page = page_of(chosen, origin, done, Path(output))
     return Reproduced(
         list(chosen.judge(done.results)),
         chosen.panels(done.results),

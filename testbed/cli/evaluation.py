@@ -170,14 +170,7 @@ def figure_command(arguments: Namespace) -> int:
     else:
         origin = Origin(name, arguments.size, arguments.seeds, arguments.engine)
         done = reproduce(
-            figure,
-            origin.size,
-            range(1, origin.seeds + 1),
-            folder,
-            progress,
-            engine=origin.engine,
-            master=arguments.master,
-            other_code=arguments.other_code,
+            figure, origin, folder, progress, master=arguments.master, other_code=arguments.other_code
         )
     page = page_of(figure, origin, done, arguments.output or folder)
     statements = list(figure.judge(done.results))

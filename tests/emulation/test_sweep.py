@@ -13,7 +13,7 @@ from rich.console import Console
 from captures.accounting.account import account
 from testbed import api
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
-from testbed.evaluation.figures.runner import reproduce
+from testbed.evaluation.figures.runner import Origin, reproduce
 from testbed.evaluation.sweeps import runner
 from testbed.terminal.progress import Progress
 from tests.support.polling import poll
@@ -126,7 +126,7 @@ class _Ring(Reproduction):
 
 def test_a_figure_is_measured_on_an_emulation(tmp_path: Path) -> None:
     figure = _Ring()
-    done = reproduce(figure, "small", [1], tmp_path, Progress(Console(quiet=True)), engine="run")
+    done = reproduce(figure, Origin("ring", "small", 1, "run"), tmp_path, Progress(Console(quiet=True)))
     assert done.failures == []
     assert [each.holds for each in figure.judge(done.results)] == [True, True]
     assert all(curve for panel in figure.panels(done.results) for curve in panel.curves["ring"])

@@ -36,7 +36,7 @@ CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "h
 #: Columns of a statement in the CSV, after its part and case.
 _STATEMENT = ("claim", "predicted", "measured", "holds")
 #: A longer table, and a list of more values, is in the CSV alone.
-_ROWS, _VALUES = 24, 12
+_ROWS, _VALUES = 12, 12
 #: More statements that differ in subject and numbers alone are a row of the page together; more subjects of
 #: which a claim does not hold are counted.
 _APART, _NAMED = 2, 6
@@ -84,11 +84,11 @@ def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path
     if failures := [*done.failures, *shortfall(results, origin.seeds)]:
         lines += ["", "Runs that failed, and are in no number of this page:", ""]
         lines += [f"- {each}" for each in failures]
-    lines += ["", *_table(CLAIM_COLUMNS, _claims(statements))]
+    lines += ["", *table_lines(CLAIM_COLUMNS, _claims(statements))]
     lines += [line for paragraph in figure.explanation for line in ["", *_wrapped(paragraph)]]
     for table in tables:
         if table.on_page and len(table.rows) <= _ROWS:
-            lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
+            lines += ["", f"{table.title}:", "", *table_lines(table.columns, table.rows)]
     lines += tail(figure, origin, results)
     if done.code:
         lines += ["", f"Code that made the runs: {', '.join(done.code)}."]
@@ -145,9 +145,9 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
         "",
         *_wrapped(_rules(keys.values(), figure.calculates)),
         "",
-        *_wrapped(f"Cases: {len(keys)}, {how}. {'; '.join(varied) or 'No key varies'}."),
-        "",
-        f"Every claim on every case: [{stem}.csv]({stem}.csv).",
+        *_wrapped(
+            f"[{stem}.csv]({stem}.csv): {len(keys)} cases, {how}. {'; '.join(varied) or 'No key varies'}."
+        ),
     ]
 
 
@@ -181,7 +181,7 @@ def _claims(statements: Sequence[Statement]) -> list[list[str]]:
     """Returns the rows of the claims; few subjects of which a claim does not hold are named."""
     groups: dict[tuple[str, ...], list[Statement]] = {}
     for each in statements:
-        shapes = (_NUMBER.sub("0", _BAND.sub("", text)) for text in (each.predicted, each.measured))
+        shapes = map(_shape, (each.predicted, each.measured))
         groups.setdefault((each.claim, verdict_of(each), *shapes), []).append(each)
     rows = []
     for group in groups.values():
@@ -192,6 +192,18 @@ def _claims(statements: Sequence[Statement]) -> list[list[str]]:
             predicted, measured = [each.predicted for each in part], [each.measured for each in part]
             rows.append([part[0].claim, of, _ranges(predicted), _ranges(measured), verdict_of(part[0])])
     return rows
+
+
+def merged(texts: Iterable[str]) -> str:
+    """Returns texts in one, those that differ in numbers alone with the least and the greatest of each."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        groups.setdefault(_shape(text), []).append(text)
+    return "; ".join(map(_ranges, groups.values()))
+
+
+def _shape(text: str) -> str:
+    return _NUMBER.sub("0", _BAND.sub("", text))
 
 
 def _ranges(texts: Sequence[str]) -> str:
@@ -244,7 +256,8 @@ def _wrapped(text: str, first: str = "", further: str = "") -> list[str]:
     )
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of a table in Markdown."""
     return [_row(columns), _row(["---"] * len(columns)), *map(_row, rows)]
 
 

@@ -32,8 +32,8 @@ class Reproduced:
     Attributes:
         failures: a line for each run that failed.
         code: the states of the code that made the runs.
-        costs: processor seconds `cpu_s` of all runs together, and `peak_memory_bytes`, the greatest memory
-            of a process that made a run; 0: not known.
+        costs: seconds `s` of all runs together, of a processor or, emulated, of wall time, and
+            `peak_memory_bytes`, the greatest memory of a process that made a run.
     """
 
     results: Results
@@ -82,12 +82,10 @@ def read_data(path: Path) -> tuple[Origin, Reproduced]:
 
 def reproduce(
     figure: Reproduction,
-    size: str,
-    seeds: Sequence[int],
+    origin: Origin,
     folder: Path,
     progress: Progress,
     *,
-    engine: str = "simulate",
     master: str = "local[2]",
     other_code: str = REFUSE,
 ) -> Reproduced:
@@ -95,7 +93,7 @@ def reproduce(
 
     Args:
         folder: keeps the measurements of runs that have ended.
-        engine, master, other_code: as of a sweep.
+        master, other_code: as of a sweep.
 
     Raises:
         InputError: the figure has no experiments of this size, or none to emulate, or the size is for
@@ -103,6 +101,7 @@ def reproduce(
         ExperimentError: a case is not a valid experiment.
         SessionError: as `testbed.evaluation.sweeps.runner.run_jobs`.
     """
+    size, engine = origin.size, origin.engine
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
     if size == EMULATED and engine != "run":
@@ -112,13 +111,13 @@ def reproduce(
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}
-    costs = {"cpu_s": 0.0}
+    calculated_s = 0.0
     for case in cases:
-        for seed in seeds:
+        for seed in range(1, origin.seeds + 1):
             begin_s = time.process_time()
             found = figure.run(case, seed)
             if found is not None:
-                costs["cpu_s"] += time.process_time() - begin_s
+                calculated_s += time.process_time() - begin_s
                 measured[case].append({**found, SEED: seed})
             else:
                 job = _job(figure, case, seed, engine, len(jobs))
@@ -134,9 +133,13 @@ def reproduce(
             measured[case].append({**row["keys"], SEED: job.seed})
         else:
             failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
-    kept = [rows[key] for key in jobs]
-    costs["cpu_s"] += sum(row["costs"]["cpu_s"] for row in kept)
-    costs["peak_memory_bytes"] = max((row["costs"].get("peak_memory_bytes", 0) for row in kept), default=0)
+    kept = [rows[key]["costs"] for key in jobs]
+    # An emulation waits for its clock.
+    unit = "wall_s" if engine == "run" else "cpu_s"
+    costs = {
+        "s": calculated_s + sum(each[unit] for each in kept),
+        "peak_memory_bytes": max((each.get("peak_memory_bytes", 0) for each in kept), default=0),
+    }
     made = [row["source"] for row in rows.values()]
     return Reproduced(Results(measured), failures, states_of(made or [source_version()]), costs)
 

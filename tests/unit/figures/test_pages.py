@@ -41,7 +41,7 @@ _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?:
 )
 def test_a_page_has_the_words_and_keys_of_the_code_and_no_run_that_failed(page: Path) -> None:
     lines = page.read_text().splitlines()
-    origin = _made(lines)
+    origin = _made(page)
     figure = FIGURES[origin.name]()
     expected = head(figure, page.stem)
     assert lines[: len(expected)] == expected
@@ -83,7 +83,7 @@ def _rules(name: str) -> str:
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
 def test_a_page_of_whatever_age_names_its_command_and_has_claims_a_figure_and_all_rows(page: Path) -> None:
     lines = page.read_text().splitlines()
-    origin = _made(lines)
+    origin = _made(page)
     assert page.stem == page_name(origin.name, origin.size, origin.engine)
     assert (origin.size in FIGURES[origin.name]().sizes, origin.seeds > 0) == (True, True)
     assert not [line for line in lines if line.startswith("Runs that failed")]
@@ -104,10 +104,10 @@ def test_a_page_of_whatever_age_names_its_command_and_has_claims_a_figure_and_al
     assert [line for line in lines if len(line) > 160 and not line.startswith("|")] == []
 
 
-def _made(lines: list[str]) -> Origin:
+def _made(page: Path) -> Origin:
     """Returns how a page was made, from its command."""
-    (found,) = (found for line in lines if (found := _COMMAND.fullmatch(line)))
-    return Origin(found[1], found[2], int(found[3]), found[4] or "simulate")
+    (found,) = _COMMAND.findall(page.read_text())
+    return Origin(found[0], found[1], int(found[2]), found[3] or "simulate")
 
 
 def _names(name: str) -> set[str]:

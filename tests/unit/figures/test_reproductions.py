@@ -289,6 +289,26 @@ def test_a_logarithmic_axis_has_a_place_for_0(least: float, scale: str) -> None:
     assert np.isfinite(axes.transData.transform((least, 0.8))).all()
 
 
+def test_a_panel_has_the_values_of_the_paper_and_the_last_of_each_curve() -> None:
+    axes = Figure().add_subplot()
+    curves = {"near": [[(1.0, 0.2), (9.0, 0.5)]], "on it": [[(1.0, 0.3), (9.0, 0.5)]]}
+    draw(Panel("t", "y", curves | {"far": [[(9.0, 0.9)]]}, paper={"85 %": 0.85}, paper_x={"5": 5}), axes)
+    level, at = axes.lines[-2:]
+    assert (level.get_label(), *np.array(level.get_ydata())) == ("85 %", 0.85, 0.85)
+    assert (at.get_label(), *np.array(at.get_xdata())) == ("5", 5, 5)
+    assert [text.get_text() for text in axes.texts] == ["50%", "90%"]
+
+
+@pytest.mark.parametrize(
+    ("greatest", "percent", "scale"),
+    [(400.0, False, "log"), (300.0, False, "linear"), (400.0, True, "linear")],
+)
+def test_numbers_of_two_decades_have_a_logarithmic_axis(greatest: float, percent: bool, scale: str) -> None:
+    axes = Figure().add_subplot()
+    draw(Panel("t", "y", {"a": [[(1, 4), (9, greatest)]]}, points=True, percent=percent), axes)
+    assert axes.get_yscale() == scale
+
+
 @pytest.mark.parametrize(
     ("first", "last", "labels"),
     [
@@ -457,7 +477,7 @@ def _cells(lines: Sequence[str], first: str) -> list[list[str]]:
 
 
 def test_a_page_has_the_short_tables_of_its_figure_and_the_csv_has_all(tmp_path: Path) -> None:
-    long = Table("Long", ("n", "frames"), [(str(n), "1") for n in range(25)])
+    long = Table("Long", ("n", "frames"), [(str(n), "1") for n in range(13)])
     hidden = Table("Hidden", ("n", "crossings"), [("1", "2")], on_page=False)
     tables = [
         Table("Memory", ("n", "filters"), [("25", "1,234")]),
@@ -469,7 +489,7 @@ def test_a_page_has_the_short_tables_of_its_figure_and_the_csv_has_all(tmp_path:
     assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |" in "\n".join(lines)
     assert not [line for line in lines if line.startswith(("Traffic", "Long", "Hidden"))]
     found = [(row["part"], row["n"]) for row in rows if row["part"] not in ("cases", "statements")]
-    assert found == [("Memory", "25"), *(("Long", str(n)) for n in range(25)), ("Hidden", "1")]
+    assert found == [("Memory", "25"), *(("Long", str(n)) for n in range(13)), ("Hidden", "1")]
     assert rows[-1]["crossings"] == "2"
 
 
