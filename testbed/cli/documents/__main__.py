@@ -22,6 +22,7 @@ import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
 from testbed.cli.documents import experiment_file
+from testbed.evaluation.figures import claims
 from testbed.terminal import put
 
 _DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -66,6 +67,11 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
     Document(_DOCS / "reference/tables.md", captures.tables.document.document),
+    Document(_DOCS / "reference/claims.md", lambda: claims.claims(_DOCS / "figures")),
+    Document(
+        _DOCS / "reference/coverage.md",
+        lambda: claims.coverage(_DOCS / "reference/coverage.toml", _DOCS / "figures"),
+    ),
     Document(
         _DOCS / "reference/pcap-source.md",
         lambda: f"\n{captures.datasource.options.options_table()}\n",

@@ -1,0 +1,57 @@
+"""The tables of claims and of coverage, generated from the rows beside the pages of docs/figures."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from testbed.evaluation.figures.claims import claims, coverage
+from tests.support.paths import DOCS, ROOT
+
+_ROWS = DOCS / "reference/coverage.toml"
+_SOURCES = tomllib.loads(_ROWS.read_text(encoding="utf-8"))
+_COVERED = {subject: row for rows in _SOURCES.values() for subject, row in rows.items()}
+
+
+@pytest.mark.parametrize("subject", _COVERED)
+def test_what_a_row_of_the_coverage_names_exists_or_a_sentence_says_why_not(subject: str) -> None:
+    place, test, page, why = (*_COVERED[subject], "", "")[:4]
+    assert all((ROOT / each).exists() for each in (place, test) if each)
+    assert not page or (DOCS / "figures" / f"{page.partition('#')[0]}.md").is_file()
+    assert (place and test) or (why.endswith(".") and len(why.split()) > 3)
+
+
+def test_a_row_whose_claim_no_page_has_is_an_error(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.toml"
+    rows.write_text('[Paper]\nlatency = ["a.py", "b.py", "fn#no such claim"]\n')
+    with pytest.raises(ValueError, match=r"latency: .*fn\.csv has no claim that begins with 'no such claim'"):
+        coverage(rows, DOCS / "figures")
+    rows.write_text('[Paper]\nlatency = ["a.py", "", "fn#none after that", "Why."]\n')
+    text = coverage(rows, DOCS / "figures")
+    assert "| latency | `a.py` | none | [fn](../figures/fn.md): 7 of 7 |" in text
+
+
+def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> None:
+    (tmp_path / "fn.md").write_text("Made by `cbcb figure fn --size paper --seeds 2`.\n")
+    (tmp_path / "fn-large.md").write_text("Made by `cbcb figure fn --size large --seeds 2`.\n")
+    found = (("few", "at most 2", "yes"), ("few", "at most 3", "no"), ("many", "|M|", "shown"))
+    for name in ("fn", "fn-large"):
+        with (tmp_path / f"{name}.csv").open("w", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("part", "claim", "predicted", "holds"))
+            writer.writerows(("statements", *each) for each in found)
+    lines = claims(tmp_path).splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("[fn]("))
+    assert lines[begin:] == [
+        "[fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2`, time not measured; 1 of 2 hold",
+        "",
+        "| claim | expected | hold |",
+        "| --- | --- | --- |",
+        "| few | at most 2 to 3 | 1 of 2 |",
+        "",
+        "[fn-large](../figures/fn-large.md): `cbcb figure fn --size large --seeds 2`, time not measured; "
+        "1 of 2 hold",
+    ]
