@@ -35,6 +35,7 @@ from router.protocol.services.attention.cache import PublicationId
 from router.protocol.services.attention.dissemination import (
     AttentionOptions,
     FanOut,
+    Flushed,
     PolicyName,
     Scheduler,
     StrategyName,
@@ -62,7 +63,7 @@ ANY_OPTIONS = st.builds(
     replacement=st.sampled_from(get_args(PolicyName)),
     replacement_types=st.sampled_from(["ignored", "pending-first", "disseminated-first"]),
     en_route=st.booleans(),
-    flushing=st.sampled_from(["off", "neighbour"]),
+    flushing=st.sampled_from(get_args(Flushed)),
     pace_mbps=st.sampled_from([None, 0.01]),
     scheduler=st.sampled_from(get_args(Scheduler)),
     queue_publications=st.sampled_from([1, 3, 64]),

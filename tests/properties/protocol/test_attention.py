@@ -15,8 +15,10 @@ from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork, Key, 
 from tests.support.protocol_network import random_graph
 
 #: Half of the networks have caches of one publication, and flush what these replace.
-_OPTIONS = ANY_OPTIONS | ANY_OPTIONS.map(
-    lambda options: replace(options, cache_publications=1, flushing="neighbour")
+_OPTIONS = ANY_OPTIONS | st.builds(
+    lambda options, flushing: replace(options, cache_publications=1, flushing=flushing),
+    ANY_OPTIONS,
+    st.sampled_from(["neighbour", "network"]),
 )
 _LOSS = st.sampled_from([0.0, 0.1])
 _DUPLICATION = st.sampled_from([0.0, 0.2])

@@ -25,7 +25,7 @@ from router.protocol.services.attention import (
     Upload,
 )
 from router.protocol.services.attention.cache import Cache, Cached
-from router.protocol.services.attention.dissemination import AttentionOptions, FanOut
+from router.protocol.services.attention.dissemination import AttentionOptions, FanOut, Flushed
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
 from router.recording import describe_frame
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
@@ -144,6 +144,24 @@ def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
         return [each.seq for each in actions if isinstance(each, DeliverPublication)]
 
     assert [taken(True), taken(False)] == [[], [2, 4]]
+
+
+@pytest.mark.parametrize(("flushing", "to"), [("neighbour", []), ("network", [({2, 3}, 8)])])
+def test_a_flushed_copy_goes_on_once_where_the_whole_network_is_flooded(
+    flushing: str, to: list[tuple[set[int], int]]
+) -> None:
+    router = attention_router(flushing=flushing, cache_publications=1)
+    copy = frame_of(FrameType.FLUSH, 21, 1, Publication(21, 1, 0, Message({"x": 1})))
+    went = [(interfaces, frame.hop_limit) for interfaces, frame in sent(received(router, 11, copy))]
+    assert went == to
+    assert received(router, 12, copy) == []
+    # Nor does a copy of what this router flushed itself, or one without a hop left.
+    upload(router, x=1)
+    received(router, 11, sub())
+    (_, own), *_ = (each for each in sent(upload(router, x=1)) if each[1].type is FrameType.FLUSH)
+    assert types(received(router, 12, own)) == []
+    last = frame_of(FrameType.FLUSH, 21, 2, Publication(21, 2, 0, Message({"x": 1})))
+    assert types(received(router, 11, replace(last, hop_limit=1))) == []
 
 
 @pytest.mark.parametrize("kind", [FrameType.PUB, FrameType.FLUSH])
@@ -372,7 +390,7 @@ _EVENTS = st.one_of(
     st.lists(st.tuples(st.floats(0, 2), _EVENTS), max_size=30),
     st.sampled_from(["eon", "pdp"]),
     st.sampled_from(["pending", "all"]),
-    st.sampled_from(["off", "neighbour"]),
+    st.sampled_from(get_args(Flushed)),
     st.sampled_from(get_args(FanOut)),
 )
 @settings(deadline=None, max_examples=80)

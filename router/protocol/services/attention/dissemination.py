@@ -16,6 +16,8 @@ from router.protocol.services.attention import Index
 
 #: See `Strategy`.
 StrategyName = Literal["eon", "pdp"]
+#: See `router.protocol.services.attention.flushing`.
+Flushed = Literal["off", "neighbour", "network"]
 #: See `fan_out`.
 FanOut = Literal["whole", "divided", "sequential"]
 #: Policies by which a cache orders its publications (section 4.1.1): less fresh, most fresh, least recently
@@ -77,10 +79,10 @@ class AttentionOptions:
     en_route: bool = setting(
         False, "Routers cache publications that they forward (en-route caching, section 4.1.2)."
     )
-    flushing: Literal["off", "neighbour"] = setting(
+    flushing: Flushed = setting(
         "off",
         "What becomes of an evicted publication (section 4.1.2): nothing, or neighbouring routers may"
-        " cache it.",
+        " cache it, or all routers. A pending one moves to one neighbour in any case.",
     )
     pace_mbps: float | None = setting(
         None,

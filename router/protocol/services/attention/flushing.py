@@ -1,10 +1,12 @@
 """Flushing: publications that a full cache replaces go to neighbours (attention paper, section 4.1.2).
 
-The paper floods copies. A copy of a pending publication would make two routers hold it as pending, and a
-refreshed subscription could get it twice. So a pending publication that no subscription has had moves to one
-neighbour, which takes custody of it and says so; until then its former holder repeats the FLUSH, and uses the
-publication no more. Of every other publication all neighbours get a copy, with the flag PF off. A copy is not
-flushed a second time, and what a copy replaces is not flushed: evictions do not cascade.
+The paper floods copies, in the neighbourhood of a router or in the whole network. A copy of a pending
+publication would make two routers hold it as pending, and a refreshed subscription could get it twice. So a
+pending publication that no subscription has had moves to one neighbour, which takes custody of it and says
+so; until then its former holder repeats the FLUSH, and uses the publication no more. Of every other
+publication all neighbours get a copy, with the flag PF off, which each router sends on once if `flushing` is
+"network". A copy is not flushed a second time, and what a copy replaces is not flushed: evictions do not
+cascade.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router.predicates import Message
+from router.protocol.bounds import Recent
 from router.protocol.context import Timer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
@@ -23,6 +26,8 @@ from router.wire.frames import Frame, FrameType, Publication, PublicationFlags
 #: FLUSHes of one custody that are sent to a neighbour before it is given up, and seconds between them.
 _ATTEMPTS = 3
 _INTERVAL_S = 1.0
+#: Publications of which a router remembers that it sent a copy.
+_FLOODED = 16_384
 #: Publications whose custody may be open at once; further ones are dropped.
 _OPEN_MAX = 256
 _EMPTY = Message({})
@@ -55,6 +60,8 @@ class Flushing:
         self._context = state.context
         self._sent = 0
         self._open: dict[PublicationId, _Transfer] = {}
+        #: Publications of which this router has sent a copy.
+        self._flooded: Recent[PublicationId] = Recent(_FLOODED)
 
     @property
     def idle(self) -> bool:
@@ -81,12 +88,22 @@ class Flushing:
             return state.cache.left(cached, "evicted", now)
         actions = state.cache.left(cached, "flushed", now)
         if cached.index is not Index.PPT or cached.dispatched:
+            self._flooded.add(cached.id)
             return [*actions, self._flush(frozenset(interfaces), cached, PublicationFlags.NONE, now)]
         if len(self._open) >= _OPEN_MAX:
             self._context.counters.custody_lost += 1
             return actions
         self._context.rng.shuffle(interfaces)
         return actions + self._offer(cached, interfaces, 0, now)
+
+    def flood(self, interface: int, frame: Frame, id_: PublicationId) -> list[Action]:
+        """Sends a copy that a neighbour flushed to the other neighbours, with `flushing = "network"`."""
+        others = frozenset(self._interfaces()) - {interface}
+        goes_on = self._state.options.flushing == "network" and frame.hop_limit > 1 and others
+        if not goes_on or not self._flooded.add(id_):
+            return []
+        self._context.counters.flushes_sent += 1
+        return [Send(others, frame.one_hop_less())]
 
     def answered(self, interface: int, body: Publication, now: float) -> list[Action]:
         """A neighbour has taken custody of a publication, or refuses it."""

@@ -466,11 +466,12 @@ class Relay:
         admitted = state.cache.admits(cached, Index.PPT if custody else Index.DPT)
         known = state.cache.get(id_) is not None
         if not custody:
+            flooded = self._flushing.flood(interface, frame, id_)
             if known:
-                return []
+                return flooded
             # Row T4, or T1 if a local subscription takes it: a copy whose history is not known.
             actions = self._arrived(body, now, False, False, {}, admitted, flushed=True)
-            return actions + self._flushing.evict(now, flush=False)
+            return flooded + actions + self._flushing.evict(now, flush=False)
         # The first answer holds: the neighbour asks others after a refusal, and may have repeated its FLUSH.
         for answered in (PublicationFlags.TAKEN, PublicationFlags.REFUSED):
             if (interface, id_, answered) in self._answers:
