@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import CBCB, output_of
+from tests.support.command import CBCB, Cbcb, output_of
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.emulation
@@ -57,3 +57,9 @@ def test_a_replay_gives_the_same_answers(run_dir: Path) -> None:
 
 def test_the_experiment_as_run_is_valid(run_dir: Path) -> None:
     output_of("check", str(run_dir / "experiment.toml"))
+
+
+@pytest.mark.parametrize(("scheme", "status"), [("pif", 0), ("pif-strict", 1)])
+def test_the_papers_filter_loses_a_receiver(cbcb: Callable[..., Cbcb], scheme: str, status: int) -> None:
+    run = cbcb("run", "covered", "--set", f"routing.scheme={scheme}", "--engine", "duckdb")
+    assert ("1 expected deliveries missed after convergence" in run.ends(status)) == bool(status)
