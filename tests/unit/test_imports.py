@@ -58,6 +58,7 @@ HEAVY = {
     "jinja2": ("testbed.results.report",),
     "networkx": (
         "captures.accounting",
+        "testbed.evaluation",
         "testbed.results.oracle",
         "testbed.results.report",
         "topos.archives",

@@ -279,6 +279,7 @@ for _name, _place, _doc in (
     ("fp", "false_positives:FalsePositives", "False positives over time (figure 12)."),
     ("ra", "advertisements:Advertisements", "Share of RAs over time (figure 13)."),
     ("srur", "requests:Requests", "Rate of SRs and URs over time (figure 14)."),
+    ("rules", "rules:Rules", "Deliveries that the papers' rules lose, and RAs that they save."),
     ("network-effect", "network_effect:NetworkEffect", "One table, or many routers."),
     ("alpha", "alpha:Alpha", "The disjunction advantage (slides, part III)."),
     ("schemes", "schemes:Schemes", "Routing schemes against the formulas of the slides."),

@@ -96,6 +96,7 @@ def _falling(case: Case) -> Mapping[str, Any]:
         ("fp", _falling, lambda case: {**_falling(case), "steady": 0.31}),
         ("fp", _falling, lambda case: {**_falling(case), "steady": 0.11}),
         ("fp", _falling, lambda case: {**_falling(case), "second_half": 0.131}),
+        ("rules", {"lost": 0, "saved": 0.1}, {"lost": 0.01, "saved": 0.2}),
         ("match", {"middle": 0.6, "none": 0.2, "most": 0.2}, {"middle": 0.4, "none": 0.05, "most": 0.3}),
     ],
 )

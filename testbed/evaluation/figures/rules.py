@@ -1,0 +1,176 @@
+"""Losses by rules of the protocol paper: the filter of RAs (section 3.5.1), rewritten paths (4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from captures.accounting.direct import Direct
+from captures.accounting.texts import experiment_seconds
+from testbed.controller.trees import spt_trees
+from testbed.evaluation.figures import reproduction
+from testbed.evaluation.figures.reproduction import LAYERS, Case, Panel, Results, Statement, Table, common
+from testbed.experiments.config import Experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
+
+#: Second of the first message (by then each RA has crossed the network), and messages of all senders.
+_FIRST_S, _MESSAGES = 5, 500
+#: Period of SRs, and the second from which on each router has asked and been answered.
+_PERIOD_S, _REPAIRED_S = 600, 660
+_SCHEMES, _COSTS = ("pif-strict", "pif"), ("unit costs", "distance costs")
+_CLAIMS = {
+    "static": "all receivers get each message after the set-up",
+    "SRs": "all receivers get each message after a period of SRs",
+    "trees": "the paths of each source are a tree",
+}
+_REPLAY = "`python tests/conformance/test_protocol_figures.py trap-"
+#: The paper's rule, what it loses, a command that shows the loss.
+_EXAMPLES = (
+    ("filter", "router without the covering RA", "`cbcb run covered --set routing.scheme=pif-strict`"),
+    ("filter, hop limits", "router that only the dropped RA reaches", f"{_REPLAY}hop-limit`"),
+    ("filter, after an SR", "predicate widened after its trimming", f"{_REPLAY}widening-after-trimming`"),
+    ("UR replaces p_i", "RA since the SR", f"{_REPLAY}advertisement-between-request-and-reply`"),
+    ("UR replaces p_i", "RA dropped on its way", f"{_REPLAY}advertisement-stopped-on-the-way`"),
+    ("UR replaces p_i", "router whose UR is lost", f"{_REPLAY}partial-reply`"),
+)
+
+
+class Rules(reproduction.Reproduction):
+    title = "What the papers' rules lose"
+    paper = (
+        "A router drops an RA that p_i covers (section 3.5.1). After the set-up each message is consistently "
+        "delivered to all interested receivers (4.2). All-pairs shortest paths: Dijkstra's algorithm, then "
+        "for each pair the path v-u is replaced with the reverse of u-v (4.1).",
+    )
+    deviations = (
+        "Predicates are static and set in second 0, messages are sent from second 5 on: a missed delivery is "
+        "lost for good. RA frames saved: of the n - 1 that each RA has without a filter.",
+        "Rewritten paths are those of networkx: which of several shortest paths Dijkstra's algorithm finds "
+        "is open, and changes the share. Costs are 1, or distances, as in all Waxman graphs here.",
+    )
+    measure = "testbed.evaluation.figures.rules:measured"
+    captures = "none"
+    # Deliveries that are missed are what the page judges.
+    expected = ("false_negatives_after_convergence",)
+
+    def cases(self, size: str) -> list[Case]:
+        nodes = (25, 50, 100, 200, 400) if size == "paper" else (25, 50)
+        trees = product(_COSTS, ("rewritten paths", "ties broken by weights"))
+        found = [_case(n, "static", *each) for each in product(LAYERS, _SCHEMES) for n in nodes]
+        found += [_case(n, "SRs", "spt", "pif-strict", f"SRs every {_PERIOD_S} s") for n in nodes[-3:-1]]
+        return found + [_case(n, "trees", *each) for each in trees for n in nodes]
+
+    def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
+        if case.facts["of"] != "trees":
+            return None
+        overrides = {**case.overrides, "seed": str(seed)}
+        topology = load_experiment(find_experiment("default"), overrides).topology
+        if "weights" in case.label:
+            return {"lost": without_tree(spt_trees(topology).parents)}
+        graph = nx.Graph()
+        graph.add_weighted_edges_from((link.u, link.v, link.cost) for link in topology.links)
+        before = (nx.dijkstra_predecessor_and_distance(graph, node)[0] for node in range(len(graph)))
+        found = [[next(iter(of[node]), -1) for node in range(len(graph))] for of in before]
+        return {"lost": without_tree(np.array(found))}
+
+    def judge(self, results: Results) -> Iterator[Statement]:
+        for case in results:
+            lost = results.values(case, "lost")
+            networks = f"{sum(map(bool, lost))} of {len(lost)} networks"
+            yield Statement(
+                f"{case.label}: {_CLAIMS[case.facts['of']]}",
+                "all",
+                f"not {results.band(case, 'lost', 100)} %, in {networks}",
+                bool(lost) and not any(lost),
+            )
+
+    def panels(self, results: Results) -> list[Panel]:
+        found = []
+        for title, of, key, y in (
+            ("Lost for good", "static", "lost", "lost / expected deliveries"),
+            ("Saved by the filter", "static", "saved", "saved / all RA frames"),
+            ("Broadcast trees", "trees", "lost", "sources whose paths are no tree"),
+        ):
+            points: dict[str, list[tuple[float, Case]]] = {}
+            for case in results.where(of=of):
+                points.setdefault(case.facts["rule"], []).append((case.facts["nodes"], case))
+            curves = {rule: results.curves_over(own, key) for rule, own in points.items()}
+            found.append(Panel(title, y, curves, x="nodes", points=True))
+        asked = {case.label: results.curves(case) for case in results.where(of="SRs")}
+        return [*found, Panel("With SRs", "lost / expected deliveries", asked)]
+
+    def tables(self, results: Results) -> list[Table]:
+        cells: dict[str, list[str]] = {}
+        for case in results.where(of="static"):
+            place = case.label.rpartition(", ")[0]
+            cells.setdefault(place, [place]).extend(
+                f"{100 * results.median(case, key):.3g}" for key in ("lost", "saved")
+            )
+        columns = [f"{scheme}: {key} (%)" for scheme in _SCHEMES for key in ("lost", "saved")]
+        return [
+            Table("Deliveries lost, and RA frames saved", ("case", *columns), [*cells.values()]),
+            Table("Each loss in the least network", ("rule", "loses", "shown by"), _EXAMPLES),
+        ]
+
+
+def _case(nodes: int, of: str, *rule: str) -> Case:
+    facts = {"of": of, "nodes": nodes, "rule": ", ".join(rule)}
+    if of == "trees":
+        overrides = common(topology__nodes=nodes, topology__cost=rule[0].split()[0])
+    else:
+        duration_s = 2 * _REPAIRED_S if of == "SRs" else 25
+        senders = max(1, int(nodes * 0.2 + 0.5))
+        overrides = common(
+            topology__nodes=nodes,
+            duration_s=duration_s,
+            workload__messages_per_minute=f"{60 * _MESSAGES / senders / (duration_s - _FIRST_S):g}",
+            workload__changing_receivers_percent=0,
+            broadcast__layer=rule[0],
+            routing__scheme=rule[1],
+            **(
+                {"protocol__sr_policy": "periodic", "protocol__sr_period_s": _PERIOD_S} if of == "SRs" else {}
+            ),
+        )
+        overrides["workload.first_message_s"] = str(_FIRST_S)
+    return Case(f"{nodes} nodes, {facts['rule']}", overrides, facts)
+
+
+def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Returns the share of deliveries that are lost, also by the minute, and of RA frames that are saved."""
+    second = experiment_seconds(run.inputs.clock, "sent_ns")
+    from_s = _FIRST_S if experiment.protocol.sr_policy == "never" else _REPAIRED_S
+    outcomes = "avg(missed::int) as share from outcomes where expected and sent_ns is not null"
+    lost = run.sql(f"select {outcomes} and {second} >= {from_s}").to_pylist()[0]["share"]
+    minutes = run.sql(f"select 60 * ceil({second} / 60) as t, {outcomes} group by all order by all")
+    # Without a filter each RA crosses all links of its tree.
+    frames = len(run.inputs.log.first_predicates) * (len(experiment.topology.nodes) - 1)
+    saved = 1 - run.summary()["frames_by_type"]["RA"] / frames
+    return {"lost": lost, "saved": saved, "curve": [[*row.values()] for row in minutes.to_pylist()]}
+
+
+def without_tree(parents: npt.NDArray[Any]) -> float:
+    """Returns the share of sources whose paths are no tree after the paper's rewriting (section 4.1).
+
+    For u < v the path from v to u becomes the reverse of the path from u to v.
+
+    Args:
+        parents: int [n, n], by source and node: the node before it on the path; -1: the source itself.
+    """
+    nodes = np.arange(len(parents))
+    lacking = 0
+    for source in nodes:
+        root, here, reverse = np.minimum(nodes, source), np.maximum(nodes, source), nodes < source
+        steps: set[int] = set()
+        while len(here):
+            there = parents[root, here]
+            first, second = np.where(reverse, (here, there), (there, here))
+            steps |= {*(first * len(nodes) + second)[there >= 0].tolist()}
+            root, here, reverse = (each[there >= 0] for each in (root, there, reverse))
+        # A tree enters each node but its source once.
+        lacking += len(steps) >= len(nodes)
+    return lacking / len(nodes)
