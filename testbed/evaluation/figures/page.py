@@ -11,7 +11,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from router.protocol.options import DEFAULT_SCHEME
 from testbed.evaluation.figures.picture import save
@@ -22,11 +21,10 @@ from testbed.evaluation.figures.reproduction import (
     RULES,
     Case,
     Reproduction,
-    Results,
     Statement,
     Table,
 )
-from testbed.evaluation.figures.runner import Origin, Reproduced, write_data
+from testbed.evaluation.figures.runner import Origin, Reproduced, keys_of, write_data
 from testbed.support.errors import InputError
 
 #: The folder of data beside the pages.
@@ -81,9 +79,9 @@ def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path
     # A size may have no case for a table.
     tables = [table for table in figure.tables(results) if table.rows]
     lines = head(figure, place.name)
-    if failures := [*done.failures, *shortfall(results, origin.seeds)]:
+    if done.failures:
         lines += ["", "Runs that failed, and are in no number of this page:", ""]
-        lines += [f"- {each}" for each in failures]
+        lines += [f"- {each}" for each in done.failures]
     lines += ["", *table_lines(CLAIM_COLUMNS, _claims(statements))]
     lines += [line for paragraph in figure.explanation for line in ["", *_wrapped(paragraph)]]
     for table in tables:
@@ -95,9 +93,9 @@ def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         place.with_suffix(".md").write_text("\n".join([*lines, ""]), encoding="utf-8")
-        _write_rows(place.with_suffix(".csv"), _keys(figure, results, origin.engine), statements, tables)
+        _write_rows(place.with_suffix(".csv"), keys_of(figure, results, origin.engine), statements, tables)
         save(figure.panels(results), place.with_suffix(".svg"))
-        write_data(folder / DATA / f"{place.name}.json.gz", origin, done)
+        write_data(folder / DATA / f"{place.name}.json.gz", figure, origin, done)
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
     return place.with_suffix(".md")
@@ -129,7 +127,7 @@ def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
 def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[str]:
     """Returns the lines of a page about the decisions behind it, and what its cases vary."""
     decisions = [line for each in figure.deviations for line in _wrapped(each, "- ", "  ")]
-    keys = _keys(figure, cases, origin.engine)
+    keys = keys_of(figure, cases, origin.engine)
     stem = page_name(origin.name, origin.size, origin.engine)
     # A figure without a function that measures calculates all by itself.
     how = "emulated" if origin.engine == "run" else "simulated" if figure.measure else "calculated"
@@ -151,24 +149,8 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
     ]
 
 
-def shortfall(results: Results, seeds: int) -> list[str]:
-    """Returns a line for each case of which runs failed: it has fewer than a run for each seed."""
-    counts = {case.label: len(results.runs(case)) for case in results}
-    return [f"{label}: {count} of {seeds} runs" for label, count in counts.items() if count < seeds]
-
-
 def verdict_of(statement: Statement) -> str:
     return "shown" if statement.holds is None else "yes" if statement.holds else "**no**"
-
-
-def _keys(figure: Reproduction, cases: Iterable[Case], engine: str) -> dict[str, dict[str, str]]:
-    """Returns label -> the keys of each case; of a case without an experiment, what its figure measures."""
-    found = {}
-    for case in cases:
-        keys: dict[str, Any] = dict(figure.overrides(case, engine) or case.facts)
-        keys |= keys.pop("overrides", {})
-        found[case.label] = {key: str(value) for key, value in keys.items()}
-    return found
 
 
 def _values(values: Iterable[str | None]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,10 +52,21 @@ class Origin:
     engine: str
 
 
-def write_data(path: Path, origin: Origin, done: Reproduced) -> None:
+def keys_of(figure: Reproduction, cases: Iterable[Case], engine: str) -> dict[str, dict[str, str]]:
+    """Returns label -> the keys of each case; of a case without an experiment, what its figure measures."""
+    found = {}
+    for case in cases:
+        keys: dict[str, Any] = dict(figure.overrides(case, engine) or case.facts)
+        keys |= keys.pop("overrides", {})
+        found[case.label] = {key: str(value) for key, value in keys.items()}
+    return found
+
+
+def write_data(path: Path, figure: Reproduction, origin: Origin, done: Reproduced) -> None:
     """Writes the data of a page as JSON, compressed; equal data give equal bytes."""
     runs = {case.label: done.results.runs(case) for case in done.results}
-    rest = {"failures": done.failures, "code": done.code, "costs": done.costs}
+    keys = keys_of(figure, done.results, origin.engine)
+    rest = {"keys": keys, "failures": done.failures, "code": done.code, "costs": done.costs}
     text = json.dumps({**vars(origin), **rest, "runs": runs}, separators=(",", ":"))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -65,17 +76,17 @@ def read_data(path: Path) -> tuple[Origin, Reproduced]:
     """Returns what `write_data` wrote.
 
     Raises:
-        InputError: the file cannot be read, or has other cases than the figure now has.
+        InputError: the file cannot be read, or the figure now has other cases, or other keys of a case.
     """
     try:
         data = json.loads(gzip.decompress(path.read_bytes()))
         origin = Origin(*(data[key] for key in ("name", "size", "seeds", "engine")))
-        cases, runs = FIGURES[origin.name]().cases(origin.size), data["runs"]
+        figure, keys, runs = FIGURES[origin.name](), data["keys"], data["runs"]
         rest = data["failures"], data["code"], data["costs"]
     except (OSError, EOFError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: no data of a page: {error}") from error
-    labels = [case.label for case in cases]
-    if labels != list(runs):
+        raise InputError(f"{path}: no data of a page: {error}; run the figure") from error
+    cases = figure.cases(origin.size)
+    if keys != keys_of(figure, cases, origin.engine):
         raise InputError(f"{path}: its cases are not those of the figure {origin.name!r}; run the figure")
     return origin, Reproduced(Results({case: runs[case.label] for case in cases}), *rest)
 

@@ -19,7 +19,7 @@ from captures.accounting.direct import Direct
 from testbed.cli.main import main
 from testbed.evaluation.figures import measures
 from testbed.evaluation.figures.advertisements import issued
-from testbed.evaluation.figures.page import page_name, page_of, shortfall
+from testbed.evaluation.figures.page import page_name, page_of
 from testbed.evaluation.figures.picture import draw
 from testbed.evaluation.figures.reproduction import (
     FIGURES,
@@ -241,6 +241,11 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
     [
         ("fn", [], "data of the figure 'match', not 'fn'"),
         ("match", ["9 nodes"], "its cases are not those of the figure 'match'; run the figure"),
+        (
+            "match",
+            ["50 nodes, the testbed's vocabulary", "50 nodes, restored distributions"],
+            "its cases are",
+        ),
         ("match", None, "no data of a page: "),
     ],
 )
@@ -252,9 +257,9 @@ def test_data_of_another_figure_or_of_other_cases_are_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "a.json.gz"
-    own = [case.label for case in FIGURES["match"]().cases("small")]
-    results = Results({Case(label, {}): [] for label in cases or own})
-    write_data(path, Origin("match", "small", 1, "simulate"), Reproduced(results, []))
+    own = FIGURES["match"]().cases("small")
+    results = Results({case: [] for case in [Case(label, {}) for label in cases or ()] or own})
+    write_data(path, FIGURES["match"](), Origin("match", "small", 1, "simulate"), Reproduced(results, []))
     if cases is None:
         path.write_bytes(path.read_bytes()[:-9])
     assert main(["figure", figure, "--from", str(path), "-o", str(tmp_path / "b")]) == 2
@@ -540,11 +545,6 @@ def test_a_page_has_the_runs_that_failed(tmp_path: Path) -> None:
     begin = lines.index("Runs that failed, and are in no number of this page:")
     assert lines[begin + 1 : begin + 3] == ["", f"- {failure}"]
     assert not [line for line in _page(tmp_path)[0] if "failed" in line]
-
-
-def test_a_case_of_which_runs_failed_is_named_with_its_runs() -> None:
-    results = Results({Case("a", {}): [{}, {}], Case("b", {}): [{}, {}, {}], Case("c", {}): []})
-    assert shortfall(results, 3) == ["a: 2 of 3 runs", "c: 0 of 3 runs"]
 
 
 def test_the_points_of_a_curve_are_of_one_seed_where_runs_failed() -> None:
