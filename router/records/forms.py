@@ -8,24 +8,12 @@ limits. The declaration is what a file is read and checked by, and what document
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, is_dataclass
+from dataclasses import MISSING, dataclass
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import inspect
@@ -81,7 +69,7 @@ def parse(form: type[_T], data: bytes) -> _T:
     Fields that the form does not have are let through, and left out.
 
     Raises:
-        ValueError: the data is not JSON in UTF-8, or not of the form; the message names the field.
+        ValueError: the data is not JSON in UTF-8, or not of the form; the message names the place.
     """
     try:
         # Few files have so many digits in a row.
@@ -89,12 +77,10 @@ def parse(form: type[_T], data: bytes) -> _T:
             json.loads(data, parse_int=_integer)
         value: _T = _decoder(cast(Any, form)).decode(data)
         return value
+    except msgspec.ValidationError:
+        raise
     except (ValueError, RecursionError) as error:
-        try:
-            found = fault(form, msgspec.json.decode(data))
-        except (ValueError, RecursionError):
-            found = ""
-        raise ValueError(found or f"expected JSON: {error}") from error
+        raise ValueError(f"expected JSON: {error}") from error
 
 
 def convert(form: type[_T], value: Any) -> _T:
@@ -103,10 +89,7 @@ def convert(form: type[_T], value: Any) -> _T:
     Raises:
         ValueError: as `parse`.
     """
-    try:
-        return msgspec.convert(value, form, str_keys=True, dec_hook=_made)
-    except msgspec.ValidationError as error:
-        raise ValueError(fault(form, value) or str(error)) from error
+    return msgspec.convert(value, form, str_keys=True, dec_hook=_made)
 
 
 def parse_settings(form: type[_T], data: bytes) -> _T:
@@ -116,9 +99,19 @@ def parse_settings(form: type[_T], data: bytes) -> _T:
         ValueError: as `parse`, a field is unknown, or the class of the settings refuses a value.
     """
     settings = parse(form, data)
-    if unknown := fault(form, msgspec.json.decode(data)):
-        raise ValueError(unknown)
+    if unknown := _unknown(msgspec.json.decode(data), msgspec.to_builtins(settings, enc_hook=os.fspath)):
+        raise ValueError(f"{unknown}: no such field")
     return settings
+
+
+def _unknown(given: Any, known: Any) -> str:
+    """The first field of a value that its settings do not have, by its place; empty: there is none."""
+    if isinstance(given, list) and isinstance(known, list | tuple):
+        return next(filter(None, map(_unknown, given, known)), "")
+    if not (isinstance(given, dict) and isinstance(known, dict)):
+        return ""
+    inner = ((name, _unknown(each, known.get(name))) for name, each in given.items())
+    return next((f"{name}.{of}" if of else name for name, of in inner if of or name not in known), "")
 
 
 def fields(form: Any) -> tuple[Field, ...]:
@@ -152,63 +145,6 @@ def expected(form: Any) -> str:
     if any(isinstance(kind, inspect.FloatType) for kind in kinds):
         kinds = [kind for kind in kinds if not isinstance(kind, inspect.IntType)]
     return " or ".join(map(_words, kinds))
-
-
-def fault(form: Any, value: Any, place: str = "") -> str:
-    """The first fault of a value that is not of a form, after the place of the fault; empty: none is known.
-
-    Args:
-        place: the fields that lead to the value, each with a colon.
-    """
-    for name, inner, of in _inner(form, value):
-        if name is None:
-            return f"{place}no field {inner!r}"
-        if of is None:
-            return f"{place}{name}: no such field; expected {', '.join(inner)}"
-        if found := fault(of, inner, f"{place}{name}: "):
-            return found
-    refusal = _refusal(form, value)
-    if refusal and isinstance(value, dict) and is_dataclass(_bare(form)):
-        return place + refusal.partition(" - at `")[0]
-    return f"{place}{value!r:.100}; expected {expected(form)}" if refusal else ""
-
-
-def _inner(form: Any, value: Any) -> Iterator[tuple[str | None, Any, Any]]:
-    """The parts of a value: name, value and form.
-
-    Of a field that is missing, None and its name; of a field that settings do not have, its name, and the
-    names that they have.
-    """
-    kind = _bare(form)
-    for each in get_args(kind) if get_origin(kind) in (Union, UnionType) else ():
-        yield from _inner(each, value)
-    match get_origin(kind) or kind, value:
-        case origin, dict() if isinstance(origin, type) and issubclass(origin, Mapping) and get_args(kind):
-            key, of = get_args(kind)
-            for name, each in value.items():
-                if _refusal(key, name, strict=False):
-                    yield "key", name, key
-                yield name, each, of
-        case origin, list() if origin is list:
-            for number, each in enumerate(value):
-                yield str(number), each, get_args(kind)[0]
-        case _, dict():
-            known = {field.name: field for field in fields(kind)}
-            if is_dataclass(kind):
-                yield from ((name, known, None) for name in value if name not in known)
-            for name, field in known.items():
-                if name in value:
-                    yield name, value[name], field.form
-                elif field.required:
-                    yield None, name, None
-
-
-def _refusal(form: Any, value: Any, *, strict: bool = True) -> str:
-    try:
-        msgspec.convert(value, form, strict=strict, str_keys=True, dec_hook=_made)
-    except msgspec.ValidationError as error:
-        return str(error)
-    return ""
 
 
 def _made(kind: type, value: Any) -> Any:

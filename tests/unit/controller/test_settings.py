@@ -37,17 +37,13 @@ def test_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"topology": None}, "no field 'topology'"),
-        ({"log": None}, "no field 'log'"),
-        ({"socket": None}, "no field 'socket'"),
+        ({"topology": None}, "missing required field `topology`"),
+        ({"log": None}, "missing required field `log`"),
+        ({"socket": None}, "missing required field `socket`"),
         ({"layer": "mesh"}, 'layer: "mesh" is not valid; expected "spt" or '),
-        ({"parent_pid": True}, "parent_pid: True; expected an integer or null"),
-        ({"topology": 3}, "topology: 3; expected a path"),
-        (
-            {"port": 1},
-            "port: no such field; expected topology, socket, log, framework, layer, subtrees, security, "
-            "network_keys, signing_keys, incarnation, windows, ip, state, clock, slot, parent_pid",
-        ),
+        ({"parent_pid": True}, "Expected `int | null`, got `bool` - at `$.parent_pid`"),
+        ({"topology": 3}, "3; expected a path - at `$.topology`"),
+        ({"port": 1}, "port: no such field"),
         ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
     ],
 )

@@ -39,10 +39,13 @@ def test_a_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> Non
     ("content", "problem"),
     [
         ("", "expected JSON"),
-        ("{}", "no field 'format'"),
-        ('{"format": "other"}', "expected `cbcb-keys-1`"),
+        ("{}", "missing required field `format`"),
+        ('{"format": "other"}', "Invalid enum value 'other' - at .*format"),
         ('{"format": "cbcb-keys-1", "keys": [], "sending": 1}', "expected one or two"),
-        ('{"format": "cbcb-keys-1", "keys": [{"key_id": 1}], "sending": 1}', "keys: 0: no field 'secret'"),
+        (
+            '{"format": "cbcb-keys-1", "keys": [{"key_id": 1}], "sending": 1}',
+            "missing required field `secret`",
+        ),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str) -> None:
@@ -56,14 +59,14 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str)
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("key_id", 1.5, "key_id: 1.5; expected an integer"),
-        ("key_id", True, "key_id: True; expected an integer"),
-        ("bits", 512.0, "bits: 512.0; expected an integer"),
+        ("key_id", 1.5, "Expected `int`, got `float` - at .*key_id"),
+        ("key_id", True, "Expected `int`, got `bool` - at .*key_id"),
+        ("bits", 512.0, "Expected `int`, got `float` - at .*bits"),
         ("bits", 513, "sets of 513 bits"),
-        ("encoding", 5, "encoding: 5; expected text"),
+        ("encoding", 5, "Expected `str`, got `int` - at .*encoding"),
         ("encoding", "none", "unknown encoding 'none'; expected one of slides, ranges"),
-        ("range_low", "x", "range_low: 'x'; expected a number"),
-        ("range_low", 10**400, "range_low: 10+; expected a number"),
+        ("range_low", "x", "Expected `float`, got `str` - at .*range_low"),
+        ("range_low", 10**400, "an integer of 401 digits"),
         ("secret", "zz", "non-hexadecimal"),
     ],
 )
@@ -76,7 +79,10 @@ def test_a_malformed_key_is_refused(tmp_path: Path, name: str, value: object, pr
     with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{problem}"):
         read_keys(path)
     content["keys"] = [5]
-    for text, expected in ((json.dumps(content), "5; expected an object"), ("[" * 100_000, "expected JSON")):
+    for text, expected in (
+        (json.dumps(content), "Expected `object`, got `int`"),
+        ("[" * 100_000, "Expected `object`, got `array`"),
+    ):
         path.write_text(text)
         with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{expected}"):
             read_keys(path)

@@ -45,9 +45,13 @@ def test_interrupted_emulation_is_named_as_such(run: Path) -> None:
     ("name", "content", "message"),
     [
         ("timings", "{", r"timings\.json: expected JSON"),
-        ("timings", "[]", r"timings\.json: \[\]; expected an object"),
-        ("timings", '{"run_s": "long"}', r"timings\.json: run_s: 'long'; expected a number"),
-        ("manifest", '{"time_scale": 1, "started_ns": 1}', r"manifest\.json: no field 'datapath'"),
+        ("timings", "[]", r"timings\.json: Expected `object`, got `array`"),
+        ("timings", '{"run_s": "long"}', r"timings\.json: Expected `float`, got `str` - at `\$\.run_s`"),
+        (
+            "manifest",
+            '{"time_scale": 1, "started_ns": 1}',
+            r"manifest\.json: Object missing required field `datapath`",
+        ),
     ],
 )
 def test_malformed_files_are_named(run: Path, name: str, content: str, message: str) -> None:

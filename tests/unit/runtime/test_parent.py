@@ -35,20 +35,19 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("{", "expected JSON"),
-        ("{}", "expected a list"),
-        ("[3]", "0: 3; expected an object"),
-        ('[{"node": 1}]', "0: no field 'device'"),
-        ('[{"nod": 1}]', "0: nod: no such field"),
+        ("[", "expected JSON"),
+        ("{}", "Expected `array`, got `object`"),
+        ("[3]", "Expected `object`, got `int`"),
+        ('[{"node": 1}]', "missing required field `device`"),
         (
             json.dumps([{**_JSON, "options": {"hop_limit": 0}}]),
-            "0: options: hop_limit: 0 is not valid; expected an integer from 1 to 255",
+            "hop_limit: 0 is not valid; expected an integer from 1 to 255",
         ),
-        (json.dumps([{**_JSON, "options": {"colour": 0}}]), "0: options: .*colour"),
-        (json.dumps([{**_JSON, "node": "1"}]), "0: node: '1'; expected an integer"),
+        (json.dumps([{**_JSON, "options": {"colour": 0}}]), r"options\.colour: no such field"),
+        (json.dumps([{**_JSON, "node": "1"}]), "Expected `int`, got `str` - at `.*node`"),
         (
             json.dumps([{**_JSON, "matcher": "fast"}]),
-            "0: matcher: unknown matching engine 'fast'",
+            "matcher: unknown matching engine 'fast'",
         ),
     ],
 )

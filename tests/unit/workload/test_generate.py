@@ -218,7 +218,7 @@ def test_a_workload_file_reads_back(tmp_path: Path) -> None:
     ("line", "problem"),
     [
         ("{oops", "workload.jsonl:2: expected JSON: "),
-        ('{"at_s":1,"node":0}', "workload.jsonl:2: no field 'action'"),
+        ('{"at_s":1,"node":0}', "workload.jsonl:2: Object missing required field `action`"),
         ('{"at_s":1,"node":0,"action":"sing"}', "workload.jsonl:2: action 'sing'"),
         ('{"at_s":1,"node":0,"action":"send_message"}', "send_message at node 0: expected attributes"),
         ('{"at_s":1,"node":0,"action":"unsubscribe"}', "unsubscribe at node 0: expected subscription"),
