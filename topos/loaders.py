@@ -194,35 +194,9 @@ def _numbered(where: str, entry: Mapping[str, Any], ids: Mapping[str, int]) -> d
     return found
 
 
-#: A dotted key, or the name of a table, of so many parts.
-_MOST_PARTS = 100
-_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\[^\n])*+"?+|'[^'\n]*+'?+)"""
-_MORE = rf"(?:[ \t]*+\.[ \t]*+{_PART})"
-#: The places of dots in TOML: strings over several lines, comments, and keys, with other strings and numbers;
-#: group 1 is a long key. A string without an end is an error of its line.
-_TOKEN = re.compile(
-    r'''"""(?:"{0,2}+(?:[^"\\]|\\.))*+(?:"{3,5})?'''
-    r"""|'{3}(?:'{0,2}+[^'])*+(?:'{3,5})?"""
-    rf"""|\#[^\n]*+|({_PART}{_MORE}{{{_MOST_PARTS - 1}}})|{_PART}{_MORE}*""",
-    re.DOTALL,
-)
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parses TOML.
-
-    Raises:
-        ValueError: the text is not TOML, or has a key of very many parts, for which `tomllib` takes minutes.
-        RecursionError: arrays and tables are nested too deeply.
-    """
-    if any(token[1] for token in _TOKEN.finditer(text)):
-        raise ValueError(f"a key of {_MOST_PARTS} or more parts")
-    return tomllib.loads(text)
-
-
 def _from_toml(stem: str, text: str) -> Topology:
     try:
-        document = parse_toml(text)
+        document = tomllib.loads(text)
     except ValueError as error:
         raise TopologyError(f"not valid TOML: {error}") from error
     return from_table(stem, document, text)

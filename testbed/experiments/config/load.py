@@ -8,6 +8,7 @@ workload.
 from __future__ import annotations
 
 import atexit
+import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from importlib.resources import as_file, files
@@ -48,7 +49,6 @@ from testbed.experiments.events.parts import RouterRestart, check_switches
 from testbed.support.errors import InputError, status_of
 from topos import PROPERTIES, Topology, unknown
 from topos.build import contradiction
-from topos.loaders import parse_toml
 
 __all__ = ["ExperimentError", "load_experiment"]
 
@@ -216,7 +216,7 @@ def _name_of(path: Path) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return read_script(path.stem, text) if is_script(text) else parse_toml(text)
+        return read_script(path.stem, text) if is_script(text) else tomllib.loads(text)
     except ParseError as error:
         raise ExperimentError([f"{path}: {error}"]) from error
     except OSError as error:

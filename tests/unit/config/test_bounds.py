@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from topos.loaders import parse_toml
 
 _FILE = """duration_s = 60
 [topology]
@@ -69,35 +67,6 @@ def test_a_byte_order_mark_is_no_part_of_the_text(file: Path) -> None:
         text = links if name == "pair.toml" else _FILE
         (file.parent / name).write_text(text, encoding="utf-8-sig")
     assert len(load_experiment(file, {"topology.file": "pair.toml"}).topology.nodes) == 2
-
-
-@pytest.mark.parametrize("text", ["{0}a = 1", "[{0}a]", "link = {{ {0}a = 1 }}"])
-@pytest.mark.parametrize("part", ["a.", "a . ", '"b c".', r'"\"".'])
-def test_a_key_of_very_many_parts_is_refused(file: Path, text: str, part: str) -> None:
-    """`tomllib` takes a minute for it."""
-    content = text.format(part * 50_000)
-    (file.parent / "deep.toml").write_text(content)
-    with pytest.raises(ExperimentError, match=r"deep\.toml: .*a key of 100 or more parts"):
-        load_experiment(file, {"topology.file": "deep.toml"})
-    file.write_text(content)
-    with pytest.raises(ExperimentError, match="a key of 100 or more parts"):
-        load_experiment(file)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = '{0}'",
-        r'x = ["\"{0}", "\\", "{0}"]',
-        'x = ["", """""", """a"""", "{0}", """\n{0}\\"""{0}"""""]',
-        "x = ['', '''''', '''a'''', '{0}', '''\n{0}''{0}'''''] # \" {0}",
-    ],
-)
-def test_a_string_of_very_many_dots_is_no_key(text: str) -> None:
-    content = text.format("1" + ".1" * 120)
-    assert parse_toml(content) == tomllib.loads(content)
-    with pytest.raises(ValueError, match="a key of 100 or more parts"):
-        parse_toml(content + "\n1" + ".1" * 99 + " = 1")
 
 
 def test_deep_nesting_is_refused(file: Path) -> None:
