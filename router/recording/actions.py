@@ -17,18 +17,7 @@ from functools import lru_cache
 
 from router.predicates import Message
 from router.predicates.printer import format_message
-from router.protocol.events import (
-    Accepted,
-    Action,
-    Deliver,
-    Event,
-    FrameReceived,
-    Refused,
-    Send,
-    SendMessage,
-    SendToController,
-    ServiceAction,
-)
+from router.protocol import events
 from router.protocol.services.attention import (
     DeliverPublication,
     IndexChanged,
@@ -76,7 +65,7 @@ _ACCEPTANCE = struct.Struct("<BIIQ")
 #: An application; the length of bytes that follow.
 _APPLICATION, _LENGTH = struct.Struct("<I"), struct.Struct("<I")
 #: Actions of services, and their codes.
-SERVICE_ACTIONS: dict[type[ServiceAction], int] = {
+SERVICE_ACTIONS: dict[type[events.ServiceAction], int] = {
     Registered: 32,
     Unregistered: 33,
     Uploaded: 34,
@@ -86,38 +75,38 @@ SERVICE_ACTIONS: dict[type[ServiceAction], int] = {
 }
 
 
-def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
+def encode_actions(event: events.Event, actions: Iterable[events.Action]) -> bytes:
     """Encodes the actions that answered `event`: equal actions give equal bytes."""
     pieces: list[bytes] = []
     for action in actions:
-        if isinstance(action, Send):
+        if isinstance(action, events.Send):
             ports = _ports(action.interfaces)
-            if isinstance(event, FrameReceived) and _passes_on(event.frame, action.frame):
+            if isinstance(event, events.FrameReceived) and _passes_on(event.frame, action.frame):
                 pieces += (_FORWARD, ports)
             else:
                 pieces += (_SEND, ports, *_sized_frame(action.frame))
-        elif isinstance(action, SendToController):
+        elif isinstance(action, events.SendToController):
             pieces += (_SEND_TO_CONTROLLER, *_sized_frame(action.frame))
         else:
             pieces.append(_action(event, action))
     return b"".join(pieces)
 
 
-def _action(event: Event, action: Action) -> bytes:
-    if isinstance(action, Deliver):
+def _action(event: events.Event, action: events.Action) -> bytes:
+    if isinstance(action, events.Deliver):
         if action.message is _message_of(event):
             return encode_delivery(action)
         return encode_delivery(action, _ActionType.DELIVER_OTHER) + _sized(message_json(action.message))
-    if isinstance(action, Accepted):
+    if isinstance(action, events.Accepted):
         return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
-    if isinstance(action, ServiceAction):
+    if isinstance(action, events.ServiceAction):
         code = SERVICE_ACTIONS[type(action)]
         return bytes((code,)) + _sized(to_json([action.application, action.record()]))
-    assert isinstance(action, Refused)
+    assert isinstance(action, events.Refused)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
 
-def encode_delivery(action: Deliver, action_type: int = _ActionType.DELIVER) -> bytes:
+def encode_delivery(action: events.Deliver, action_type: int = _ActionType.DELIVER) -> bytes:
     """Encodes a delivery of the message of the event, without the message."""
     return _DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
 
@@ -134,13 +123,13 @@ def _passes_on(came: Frame, goes: Frame) -> bool:
     )
 
 
-def _message_of(event: Event) -> Body | None:
-    if isinstance(event, FrameReceived):
+def _message_of(event: events.Event) -> Body | None:
+    if isinstance(event, events.FrameReceived):
         body = event.frame.body
         if isinstance(body, AddressedMessage):
             body = body.message
         return body.decoded if isinstance(body, EncodedMessage) else body
-    return event.message if isinstance(event, SendMessage) else None
+    return event.message if isinstance(event, events.SendMessage) else None
 
 
 def _sized_frame(frame: Frame) -> tuple[bytes, ...]:
@@ -153,7 +142,7 @@ def _sized_frame(frame: Frame) -> tuple[bytes, ...]:
     return _LENGTH.pack(sum(map(len, whole))), *whole
 
 
-def describe_actions(event: Event, data: bytes) -> list[str]:
+def describe_actions(event: events.Event, data: bytes) -> list[str]:
     """Describes the output of `encode_actions`, a line for each action.
 
     Raises:
@@ -165,7 +154,7 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
         raise ValueError(f"actions: {error}") from error
 
 
-def _described(event: Event, data: bytes) -> Iterator[str]:
+def _described(event: events.Event, data: bytes) -> Iterator[str]:
     at = 0
     while at < len(data):
         if data[at] in SERVICE_ACTIONS.values():
@@ -192,9 +181,9 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             if action_type is _ActionType.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = read_message(text)
-            elif isinstance(event, SendMessage):
+            elif isinstance(event, events.SendMessage):
                 message = event.message
-            elif isinstance(event, FrameReceived) and isinstance(event.frame.body, _MESSAGES):
+            elif isinstance(event, events.FrameReceived) and isinstance(event.frame.body, _MESSAGES):
                 message = message_of(event.frame.body)
             else:
                 raise ValueError("a delivery of a message that the event does not have")

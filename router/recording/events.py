@@ -10,19 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from router.predicates import Message
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
-from router.protocol.events import (
-    ApplicationGone,
-    ControllerFrame,
-    Event,
-    FrameReceived,
-    HandlingTime,
-    RequestUpdate,
-    SendMessage,
-    SetPredicate,
-    Settle,
-    Started,
-    Tick,
-)
+from router.protocol import events
 from router.protocol.services.attention import Refresh, Register, Unregister, Upload
 from router.recording import (
     FRAME_RECEIVED,
@@ -39,7 +27,7 @@ from router.wire.codec import WholeFrame, whole_frame
 _U32 = struct.Struct("<I")
 _F64 = struct.Struct("<d")
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=events.Event)
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,7 @@ def listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
 
-def _through(event: RequestUpdate) -> str:
+def _through(event: events.RequestUpdate) -> str:
     where = "every interface" if event.interfaces is None else f"interfaces {listed(event.interfaces)}"
     return f"request update through {where}"
 
@@ -99,49 +87,49 @@ def _uploaded(data: bytes) -> Upload:
 
 
 _FORMATS: dict[type, EventFormat[Any]] = {
-    Started: _plain(1, Started()),
-    Tick: _plain(2, Tick()),
-    FrameReceived: EventFormat[FrameReceived](
+    events.Started: _plain(1, events.Started()),
+    events.Tick: _plain(2, events.Tick()),
+    events.FrameReceived: EventFormat[events.FrameReceived](
         FRAME_RECEIVED,
         lambda event, wire: b"".join((_U32.pack(event.sender), *(wire or whole_frame(event.frame)))),
-        lambda data: FrameReceived(_number(data), read_whole_frame(data[4:])),
+        lambda data: events.FrameReceived(_number(data), read_whole_frame(data[4:])),
         lambda event: f"from node {event.sender}: {describe_frame(event.frame)}",
     ),
-    ControllerFrame: EventFormat[ControllerFrame](
+    events.ControllerFrame: EventFormat[events.ControllerFrame](
         4,
         lambda event, wire: b"".join(wire or whole_frame(event.frame)),
-        lambda data: ControllerFrame(read_whole_frame(data)),
+        lambda data: events.ControllerFrame(read_whole_frame(data)),
         lambda event: f"from the controller: {describe_frame(event.frame)}",
     ),
-    SetPredicate: EventFormat[SetPredicate](
+    events.SetPredicate: EventFormat[events.SetPredicate](
         5,
         lambda event, _wire: _U32.pack(event.app) + predicate_json(event.predicate),
-        lambda data: SetPredicate(_number(data), read_predicate(data[4:])),
+        lambda data: events.SetPredicate(_number(data), read_predicate(data[4:])),
         lambda event: f"application {event.app}: set_predicate {format_predicate(event.predicate)}",
     ),
-    SendMessage: EventFormat[SendMessage](
+    events.SendMessage: EventFormat[events.SendMessage](
         6,
         lambda event, _wire: _U32.pack(event.app) + message_json(event.message),
-        lambda data: SendMessage(_number(data), read_message(data[4:])),
+        lambda data: events.SendMessage(_number(data), read_message(data[4:])),
         lambda event: f"application {event.app}: send_message {format_message(event.message)}",
     ),
-    ApplicationGone: EventFormat[ApplicationGone](
+    events.ApplicationGone: EventFormat[events.ApplicationGone](
         7,
         lambda event, _wire: _U32.pack(event.app),
-        lambda data: ApplicationGone(_number(data)),
+        lambda data: events.ApplicationGone(_number(data)),
         lambda event: f"application {event.app} left",
     ),
-    RequestUpdate: EventFormat[RequestUpdate](
+    events.RequestUpdate: EventFormat[events.RequestUpdate](
         8,
         lambda event, _wire: to_json(_sorted_or_none(event.interfaces)),
-        lambda data: RequestUpdate(_set_or_none(json.loads(data))),
+        lambda data: events.RequestUpdate(_set_or_none(json.loads(data))),
         _through,
     ),
-    Settle: _plain(9, Settle()),
-    HandlingTime: EventFormat[HandlingTime](
+    events.Settle: _plain(9, events.Settle()),
+    events.HandlingTime: EventFormat[events.HandlingTime](
         10,
         lambda event, _wire: _F64.pack(event.seconds),
-        lambda data: HandlingTime(_F64.unpack(data)[0]),
+        lambda data: events.HandlingTime(_F64.unpack(data)[0]),
         lambda event: f"that took {event.seconds * 1e6:.0f} us",
     ),
     Register: EventFormat[Register](
@@ -184,7 +172,7 @@ def is_event(code: int) -> bool:
     return code in _BY_CODE
 
 
-def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
+def encode_event(event: events.Event, wire: WholeFrame | None) -> tuple[int, bytes]:
     """Encodes an event as its code and content.
 
     Args:
@@ -197,7 +185,7 @@ def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
     return known.code, known.encode(event, wire)
 
 
-def decode_event(code: int, data: bytes) -> Event:
+def decode_event(code: int, data: bytes) -> events.Event:
     """Decodes the output of `encode_event`.
 
     Raises:
@@ -206,12 +194,12 @@ def decode_event(code: int, data: bytes) -> Event:
     """
     known = _BY_CODE[code]
     try:
-        event: Event = known.decode(data)
+        event: events.Event = known.decode(data)
     except (struct.error, TypeError) as error:
         raise ValueError(f"event {code}: {error}") from error
     return event
 
 
-def describe_event(event: Event) -> str:
+def describe_event(event: events.Event) -> str:
     known = _FORMATS.get(type(event))
     return type(event).__name__.lower() if known is None else known.describe(event)

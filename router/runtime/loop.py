@@ -21,18 +21,8 @@ from typing import TYPE_CHECKING, Any
 from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
 from router.matching.engines import COMPILED
+from router.protocol import events
 from router.protocol.core.router import Layer
-from router.protocol.events import (
-    Action,
-    Event,
-    FrameReceived,
-    HandlingTime,
-    Send,
-    SendMessage,
-    SendToController,
-    Started,
-    Tick,
-)
 from router.recording.file import Recorder
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
@@ -220,7 +210,7 @@ class RouterLoop:
 
         To be called in the main thread, where signals are handled.
         """
-        self._handle(Started())
+        self._handle(events.Started())
         while not self._stopping:
             self._turn(self._timeout())
         deadline = time.monotonic() + _STOP_GRACE
@@ -362,7 +352,7 @@ class RouterLoop:
             # An event may make something due at a time that has passed: an SR that had to wait for a UR.
             self._meter.overdue(max(due, self._due_known_at), self._clock)
             self._work = DEADLINE
-            self._handle(Tick())
+            self._handle(events.Tick())
 
     def _timeout(self) -> float | None:
         if self._behind:
@@ -441,38 +431,40 @@ class RouterLoop:
         """Drops the bytes by which a signal has ended the wait; its handler has run."""
         self._stop_receiver.recv(_WAKE_BYTES)
 
-    def _deliver(self, actions: list[Action]) -> float | None:
+    def _deliver(self, actions: list[events.Action]) -> float | None:
         """Performs the deliveries of a message that compiled code has decided; returns when to wake."""
         self._applications.perform(actions)
         self._wake_earlier(self._applications.next_deadline())
         return self._wake_at
 
-    def _handle(self, event: Event, wire: WholeFrame | None = None) -> None:
+    def _handle(self, event: events.Event, wire: WholeFrame | None = None) -> None:
         self._applications.perform(self._handle_request(event, wire))
 
-    def _handle_request(self, event: Event, wire: WholeFrame | None = None) -> Iterable[Action]:
+    def _handle_request(self, event: events.Event, wire: WholeFrame | None = None) -> Iterable[events.Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
-        message = isinstance(event, SendMessage) or (
-            isinstance(event, FrameReceived) and event.frame.type in MESSAGES
+        message = isinstance(event, events.SendMessage) or (
+            isinstance(event, events.FrameReceived) and event.frame.type in MESSAGES
         )
         self._changed |= not message
         now = self._clock.now()
         actions = self._ask_core(event, now, wire)
         for action in actions:
-            if isinstance(action, Send):
+            if isinstance(action, events.Send):
                 self._link.send(action.interfaces, action.frame, time.monotonic())
-            elif isinstance(action, SendToController):
+            elif isinstance(action, events.SendToController):
                 self._link.send_to_controller(action.frame, time.monotonic())
-        if isinstance(event, FrameReceived) and event.frame.type in _TIMED:
+        if isinstance(event, events.FrameReceived) and event.frame.type in _TIMED:
             finished = self._clock.now()
-            self._ask_core(HandlingTime(finished - now), finished)
+            self._ask_core(events.HandlingTime(finished - now), finished)
         return actions
 
-    def _requested(self, event: Event) -> Iterable[Action]:
+    def _requested(self, event: events.Event) -> Iterable[events.Action]:
         self._work = REQUEST
         return self._handle_request(event)
 
-    def _ask_core(self, event: Event, now: float, wire: WholeFrame | None = None) -> list[Action]:
+    def _ask_core(
+        self, event: events.Event, now: float, wire: WholeFrame | None = None
+    ) -> list[events.Action]:
         if self._recorder is None:
             return self._router.handle(event, now)
         self._record(lambda recorder: recorder.event(event, now, wire))

@@ -37,23 +37,8 @@ from router.wire.header import (
     node_address,
 )
 from router.wire.intake import FrameIntake
+from testbed.controller import events
 from testbed.controller.distribution import Distribution
-from testbed.controller.events import (
-    Action,
-    Bequeath,
-    ComputeTables,
-    Event,
-    FrameReceived,
-    InstallPipeline,
-    Log,
-    PipelineInstalled,
-    PortChanged,
-    SendFrame,
-    SwitchConnected,
-    SwitchDisconnected,
-    TablesComputed,
-    Tick,
-)
 from testbed.controller.framework import loaded
 from testbed.controller.liveness import read_incarnations, read_legacy, write_legacy
 from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
@@ -260,30 +245,30 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             self._log.write("failed", Failed(error=text))
         self.done.set_exception(error)
 
-    def _next_event(self) -> Event:
+    def _next_event(self) -> events.Event:
         deadline = self._machine.next_deadline()
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            event: Event = self._inbox.get(timeout=timeout)
+            event: events.Event = self._inbox.get(timeout=timeout)
         except _HUB.QueueEmpty:
-            return Tick()
+            return events.Tick()
         return event
 
-    def _perform(self, action: Action) -> None:
+    def _perform(self, action: events.Action) -> None:
         match action:
-            case Log(event, fields):
+            case events.Log(event, fields):
                 self._log.write(event, fields)
-            case InstallPipeline(node):
+            case events.InstallPipeline(node):
                 self._install_pipeline(node)
-            case SendFrame(node, _):
+            case events.SendFrame(node, _):
                 self._send_frame(node, action)
-            case ComputeTables():
+            case events.ComputeTables():
                 _HUB.spawn(self._compute, action)
-            case Bequeath(legacy):
+            case events.Bequeath(legacy):
                 if self._state is not None:
                     write_legacy(self._state, legacy)
 
-    def _compute(self, request: ComputeTables) -> None:
+    def _compute(self, request: events.ComputeTables) -> None:
         def compute() -> tuple[dict[int, BroadcastTable], dict[int, dict[int, Rule]]]:
             down = request.down_links, request.down_nodes
             tables = router_tables(self._topology, self._layer(self._topology, *down), self._subtrees)
@@ -299,7 +284,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
                 self._forward_ip(request.epoch, node, rules)
             # Hundreds of nodes have as many rules each, and switches need answers to their echoes meanwhile.
             _HUB.sleep(0)
-        self._inbox.put(TablesComputed(request.epoch, tables))
+        self._inbox.put(events.TablesComputed(request.epoch, tables))
 
     # --- to the switches
 
@@ -351,7 +336,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         for rule, delete in self._ip_rules.changes(epoch, node, rules):
             switch.send(_flow_mod(switch.datapath, rule, delete=delete))
 
-    def _send_frame(self, node: int, action: SendFrame) -> None:
+    def _send_frame(self, node: int, action: events.SendFrame) -> None:
         switch = self._switches.get(node)
         if switch is None:
             return  # disconnected: the frame is retransmitted, or superseded by a new epoch
@@ -392,7 +377,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         elif datapath.id is not None and self._switch_of(datapath) is not None:
             node = datapath.id - 1
             self._switches.pop(node).close()
-            self._inbox.put(SwitchDisconnected(node))
+            self._inbox.put(events.SwitchDisconnected(node))
 
     def _connected(self, datapath: Any, up_ports: frozenset[int]) -> None:
         node = datapath.id - 1
@@ -406,7 +391,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             previous.datapath.close()
         switch = self._switches[node] = _Switch(datapath)
         if node not in self._inherited:
-            self._inbox.put(SwitchConnected(node, up_ports))
+            self._inbox.put(events.SwitchConnected(node, up_ports))
             return
         switch.up_ports = set(up_ports)
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
@@ -422,13 +407,13 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             return
         node, up_ports, switch.up_ports = ev.msg.datapath.id - 1, frozenset(switch.up_ports), None
         self._inherited.discard(node)
-        self._inbox.put(SwitchConnected(node, up_ports, emptied=ev.msg.body.flow_count == 0))
+        self._inbox.put(events.SwitchConnected(node, up_ports, emptied=ev.msg.body.flow_count == 0))
 
     @_handles("EventOFPBarrierReply", "MAIN")
     def _barrier_replied(self, ev: Any) -> None:
         switch = self._switch_of(ev.msg.datapath)
         if switch is not None and ev.msg.xid == switch.barrier:
-            self._inbox.put(PipelineInstalled(ev.msg.datapath.id - 1))
+            self._inbox.put(events.PipelineInstalled(ev.msg.datapath.id - 1))
 
     @_handles("EventOFPPortStatus", "MAIN")
     def _port_status(self, ev: Any) -> None:
@@ -440,7 +425,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             if switch.up_ports is not None:
                 (switch.up_ports.add if up else switch.up_ports.discard)(desc.port_no)
                 return
-            self._inbox.put(PortChanged(datapath.id - 1, desc.port_no, up))
+            self._inbox.put(events.PortChanged(datapath.id - 1, desc.port_no, up))
 
     @_handles("EventOFPErrorMsg", "CONFIG", "MAIN")
     def _error(self, ev: Any) -> None:
@@ -461,7 +446,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         taken = self._intake.take(data, now, expected=node)
         if taken is not None:
             _, frame, _ = taken
-            self._inbox.put(FrameReceived(node, frame))
+            self._inbox.put(events.FrameReceived(node, frame))
 
     def _switch_of(self, datapath: Any) -> _Switch | None:
         """Returns the switch of a connection, or None if the connection is not, or no longer, in use."""

@@ -62,22 +62,7 @@ from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.core.layers import Signatures, Verifier
 from router.protocol.counters import Drop
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
-from testbed.controller.events import (
-    Action,
-    Bequeath,
-    ComputeTables,
-    Event,
-    FrameReceived,
-    InstallPipeline,
-    Log,
-    PipelineInstalled,
-    PortChanged,
-    SendFrame,
-    SwitchConnected,
-    SwitchDisconnected,
-    TablesComputed,
-    Tick,
-)
+from testbed.controller import events
 from testbed.controller.liveness import Change, Legacy, Liveness
 from topos import Link, Topology
 
@@ -235,7 +220,7 @@ class Distribution:
         #: No frame is due before.
         self._due = inf
         self._seq = 0
-        self._actions: list[Action] = []
+        self._actions: list[events.Action] = []
         #: Switches that must connect, and by when, before this controller has taken over.
         self._awaited: set[int] = set()
         self._take_over_by: float | None = None
@@ -249,7 +234,7 @@ class Distribution:
     def _inherit(self, legacy: Legacy) -> None:
         """Begins where another controller ended."""
         self._seq = legacy.seq + _SEQ_LEAD
-        self._actions.append(Bequeath(replace(legacy, seq=self._seq)))
+        self._actions.append(events.Bequeath(replace(legacy, seq=self._seq)))
         self._committed_epoch = legacy.committed_epoch
         # An epoch of this controller gets the next number.
         self._foreign_epoch = legacy.epoch
@@ -262,27 +247,27 @@ class Distribution:
             self._routers[node].phase = Phase.IN_EPOCH
         self._awaited = set(legacy.members)
 
-    def handle(self, event: Event, now: float) -> list[Action]:
+    def handle(self, event: events.Event, now: float) -> list[events.Action]:
         """Handles one event and all deadlines that have passed; returns the actions, in order."""
         if self._awaited and self._take_over_by is None:
             self._take_over_by = now + self._timing.take_over_s
         match event:
-            case SwitchConnected():
+            case events.SwitchConnected():
                 self._switch_connected(event, now)
-            case PipelineInstalled(node):
+            case events.PipelineInstalled(node):
                 self._pipeline_installed(node, now)
-            case SwitchDisconnected(node):
+            case events.SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
                 self._log(epochs.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
                 self._lost()
-            case PortChanged(node, port, up):
+            case events.PortChanged(node, port, up):
                 self._present = None
                 self._changed(self._liveness.port_changed(node, port, up))
-            case FrameReceived(node, frame):
+            case events.FrameReceived(node, frame):
                 self._frame_received(node, frame, now)
-            case TablesComputed(epoch, tables):
+            case events.TablesComputed(epoch, tables):
                 self._tables_computed(epoch, tables)
-            case Tick():
+            case events.Tick():
                 pass
         self._stop_waiting(now)
         self._retransmit(now)
@@ -316,7 +301,7 @@ class Distribution:
 
     # --- switches and the topology
 
-    def _switch_connected(self, event: SwitchConnected, now: float) -> None:
+    def _switch_connected(self, event: events.SwitchConnected, now: float) -> None:
         node = event.node
         if self._first_connection is None:
             self._first_connection = now
@@ -328,7 +313,7 @@ class Distribution:
         if event.emptied:
             self._lost()
         self._changed(changes)
-        self._actions.append(InstallPipeline(node))
+        self._actions.append(events.InstallPipeline(node))
 
     def _pipeline_installed(self, node: int, now: float) -> None:
         self._present = None
@@ -409,7 +394,7 @@ class Distribution:
                 down_nodes=sorted(down_nodes),
             ),
         )
-        self._actions.append(ComputeTables(number, cause.down_links, down_nodes))
+        self._actions.append(events.ComputeTables(number, cause.down_links, down_nodes))
 
     def _tables_computed(self, number: int, tables: Mapping[int, BroadcastTable]) -> None:
         epoch = self._epoch
@@ -434,14 +419,16 @@ class Distribution:
         epoch.tables = {}  # a router that restarts gets the tables of a new epoch
         if epoch.members:
             self._committed_epoch = epoch.number
-        self._actions.append(Bequeath(self._legacy(epoch)))
+        self._actions.append(events.Bequeath(self._legacy(epoch)))
         seconds = round(now - epoch.started, 6)
         committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
         self._log(epochs.COMMITTED.name, committed)
 
     def _bequeath_unsettled(self, number: int) -> None:
         """Leaves the state for a next controller, which is to begin an epoch above `number`."""
-        self._actions.append(Bequeath(Legacy(number, self._committed_epoch, settled=False, seq=self._seq)))
+        self._actions.append(
+            events.Bequeath(Legacy(number, self._committed_epoch, settled=False, seq=self._seq))
+        )
 
     def _legacy(self, epoch: _Epoch) -> Legacy:
         """The state for the next controller, once an epoch is committed."""
@@ -497,7 +484,7 @@ class Distribution:
             router.asked = self._next_number()
         seq = incarnation << COUNTER_BITS | router.asked
         question = Frame(FrameType.COMMIT, node, seq, 0, 1, Commit(0))
-        self._actions.append(SendFrame(node, question))
+        self._actions.append(events.SendFrame(node, question))
 
     def _started(self, node: int, incarnation: int, now: float) -> None:
         """Takes a start of a router for the present one, and the router for one that answers."""
@@ -599,7 +586,7 @@ class Distribution:
             wait = self._timing.retry_s
             self._outstanding[node] = _Outstanding(frame, wait, now + wait, now)
             self._due = min(self._due, now + wait)
-            self._actions.append(SendFrame(node, frame))
+            self._actions.append(events.SendFrame(node, frame))
 
     def _advance(self, now: float) -> None:
         """Moves the epoch to its next stage when no member's acknowledgement is missing."""
@@ -653,14 +640,14 @@ class Distribution:
                 continue
             outstanding.wait = min(2 * outstanding.wait, timing.retry_max_s)
             outstanding.due = min(now + outstanding.wait, give_up)
-            self._actions.append(SendFrame(node, outstanding.frame))
+            self._actions.append(events.SendFrame(node, outstanding.frame))
         # A router that has a table sends nothing unprompted: the frame is retransmitted until it answers.
         for node, probe in self._unresponsive.items():
             if now >= probe.due:
                 probe.due = now + self._timing.retry_max_s
-                self._actions.append(SendFrame(node, probe.frame))
+                self._actions.append(events.SendFrame(node, probe.frame))
         frames = (*self._outstanding.values(), *self._unresponsive.values())
         self._due = min((frame.due for frame in frames), default=inf)
 
     def _log(self, event: str, fields: Mapping[str, object]) -> None:
-        self._actions.append(Log(event, fields))
+        self._actions.append(events.Log(event, fields))

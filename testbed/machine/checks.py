@@ -17,20 +17,7 @@ from pathlib import Path
 from testbed.controller.framework import FRAMEWORKS, INSTALL_OS_KEN
 from testbed.experiments.config import Experiment
 from testbed.experiments.events.network import at_worst
-from testbed.machine.probes import (
-    datapath,
-    java,
-    java_version,
-    kernel_features,
-    lacking_capabilities,
-    missing_features,
-    output,
-    switch_schema,
-    why_no_machine_code,
-    why_no_namespaces,
-    why_no_temporary_programs,
-    why_no_tun,
-)
+from testbed.machine import probes
 from testbed.machine.versions import package_versions, required_packages
 from testbed.support.errors import MachineError
 
@@ -83,11 +70,11 @@ def require_machine(*experiments: Experiment) -> None:
             raise MachineError(
                 f"framework = {framework!r}: it is not installed in {sys.prefix}; {INSTALL_OS_KEN}"
             )
-    kernel = kernel_features()
+    kernel = probes.kernel_features()
     problems = [
         problem
         for experiment in experiments
-        for problem in missing_features(at_worst(experiment.topology, experiment.events), kernel)
+        for problem in probes.missing_features(at_worst(experiment.topology, experiment.events), kernel)
     ]
     if problems:
         more = f" (and {len(problems) - 1} more properties)" if len(problems) > 1 else ""
@@ -118,13 +105,13 @@ def _packages() -> list[Check]:
     )
     if lacking:
         return [packages]
-    refused = why_no_machine_code()
+    refused = probes.why_no_machine_code()
     mend = "a processor with AVX is needed; in a virtual machine, let it see the host's (`-cpu host`)"
     return [packages, Check("machine code of packages", refused is None, refused or "runs", mend)]
 
 
 def _temporary() -> Check:
-    refused = why_no_temporary_programs()
+    refused = probes.why_no_temporary_programs()
     return Check(
         "temporary files",
         refused is None,
@@ -165,7 +152,7 @@ def _rights() -> Check:
     if os.geteuid() != 0:
         detail = f"user id {os.geteuid()}, not root"
         return Check("rights", False, detail, "run it as root: `sudo ./run.sh`")
-    lacking = lacking_capabilities("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
+    lacking = probes.lacking_capabilities("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
     if lacking:
         options = " ".join(f"--cap-add {name}" for name in lacking)
         detail = f"root without {', '.join(f'CAP_{name}' for name in lacking)}"
@@ -176,7 +163,7 @@ def _rights() -> Check:
 
 def _namespaces() -> Check:
     """Tries to make network and mount namespaces, which an engine withholds from the root of a container."""
-    refused = why_no_namespaces()
+    refused = probes.why_no_namespaces()
     return Check(
         "network namespaces",
         refused is None,
@@ -196,8 +183,8 @@ def _permissions() -> list[Check]:
             "start the container with --security-opt systempaths=unconfined, or --privileged",
         ),
     ]
-    if datapath() == "user":
-        reason = why_no_tun()
+    if probes.datapath() == "user":
+        reason = probes.why_no_tun()
         mend = "start the container with --device /dev/net/tun; on a machine of one's own: modprobe tun"
         checks.append(Check("devices of switches (/dev/net/tun)", reason is None, reason or "opens", mend))
     return checks
@@ -227,9 +214,9 @@ def _commands() -> list[Check]:
 
 def _java() -> Check:
     mend = f"apt-get install -y {required_commands()['java']}"
-    command = java()
-    text = output([command, "-version"])
-    found = java_version(text)
+    command = probes.java()
+    text = probes.output([command, "-version"])
+    found = probes.java_version(text)
     of_home = f"; JAVA_HOME is {os.environ['JAVA_HOME']}" if os.environ.get("JAVA_HOME") else ""
     if found is not None:
         mend = f"Java {JAVA_MIN} or newer is needed: {mend}{', and unset JAVA_HOME' if of_home else ''}"
@@ -261,11 +248,11 @@ def open_vswitch() -> Check:
     mend = f"apt-get install -y {required_commands()['ovs-vswitchd']}"
     if shutil.which("ovs-vswitchd") is None:
         return Check("open vswitch", False, "ovs-vswitchd not found", mend)
-    if not switch_schema().is_file():
-        detail = f"{switch_schema()}, the schema of its database, does not exist"
+    if not probes.switch_schema().is_file():
+        detail = f"{probes.switch_schema()}, the schema of its database, does not exist"
         return Check("open vswitch", False, detail, f"{mend}, or set OVS_PKGDATADIR to its folder")
-    found = output(["ovs-vswitchd", "--version"]).split("\n")[0].split()[-1]
-    return Check("open vswitch", True, f"{found}, {datapath()} datapath")
+    found = probes.output(["ovs-vswitchd", "--version"]).split("\n")[0].split()[-1]
+    return Check("open vswitch", True, f"{found}, {probes.datapath()} datapath")
 
 
 #: A row of `doctor` -> the feature of `KernelFeatures`, and how to get it.
@@ -285,7 +272,7 @@ FEATURES = {
 
 
 def _kernel() -> list[Check]:
-    features = kernel_features()
+    features = probes.kernel_features()
     refused = "not offered by this kernel: experiments that need it are refused"
     checks = []
     for name, (feature, mend) in FEATURES.items():

@@ -13,21 +13,8 @@ from captures.rundir.controller import ControllerLog
 from router.protocol.core.layers import Verifier
 from router.wire.frames import Frame
 from router.wire.header import HOST_PORT
+from testbed.controller import events
 from testbed.controller.distribution import Distribution
-from testbed.controller.events import (
-    Bequeath,
-    ComputeTables,
-    Event,
-    FrameReceived,
-    InstallPipeline,
-    Log,
-    PipelineInstalled,
-    PortChanged,
-    SendFrame,
-    SwitchConnected,
-    TablesComputed,
-    Tick,
-)
 from testbed.controller.trees import LAYERS, router_tables
 from testbed.experiments.events.network import NetworkState
 from testbed.sim import EPOCH_NS, Agenda, Alarm, seconds
@@ -67,7 +54,7 @@ class SimulatedController:
         self._heard = heard
         self._machine = Distribution(topology, verifier=verifier)
         self._log = ControllerLog(log_path, buffered=True)
-        self._alarm = Alarm(agenda, lambda: self._handle(Tick()))
+        self._alarm = Alarm(agenda, lambda: self._handle(events.Tick()))
 
     def start(self) -> None:
         """Connects every switch, with all its ports up."""
@@ -79,7 +66,7 @@ class SimulatedController:
             self._agenda.at(
                 self._agenda.now + CONTROL_NS,
                 self._handle,
-                SwitchConnected(node.id, frozenset(ports[node.id])),
+                events.SwitchConnected(node.id, frozenset(ports[node.id])),
             )
 
     def close(self) -> None:
@@ -92,34 +79,34 @@ class SimulatedController:
 
     def port_changed(self, node: int, port: int, up: bool) -> None:
         """Reports the state of a switch's port, which reaches the controller `CONTROL_NS` later."""
-        self._agenda.at(self._agenda.now + CONTROL_NS, self._handle, PortChanged(node, port, up))
+        self._agenda.at(self._agenda.now + CONTROL_NS, self._handle, events.PortChanged(node, port, up))
 
     def frame_received(self, node: int, frame: Frame) -> None:
-        self._handle(FrameReceived(node, frame))
+        self._handle(events.FrameReceived(node, frame))
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: events.Event) -> None:
         now = self._agenda.now
         for action in self._machine.handle(event, seconds(now)):
             match action:
-                case Log(name, fields):
+                case events.Log(name, fields):
                     self._log.write(name, fields, EPOCH_NS + now)
                     self._heard(name)
-                case SendFrame(node, frame):
+                case events.SendFrame(node, frame):
                     self._fabric.send_from_controller(node, frame)
-                case InstallPipeline(node):
+                case events.InstallPipeline(node):
                     # The time of the rules to the switch and of its confirmation.
-                    self._agenda.at(now + 2 * CONTROL_NS, self._handle, PipelineInstalled(node))
-                case Bequeath():
+                    self._agenda.at(now + 2 * CONTROL_NS, self._handle, events.PipelineInstalled(node))
+                case events.Bequeath():
                     pass  # no controller follows this one
-                case ComputeTables():
+                case events.ComputeTables():
                     took = len(self._topology.nodes) ** 2 * _COMPUTE_NS_PER_PAIR
                     self._agenda.at(now + took, self._compute, action)
         self._alarm.set(self._machine.next_deadline())
 
-    def _compute(self, request: ComputeTables) -> None:
+    def _compute(self, request: events.ComputeTables) -> None:
         forest = self._trees(self._topology, request.down_links, request.down_nodes)
         tables = router_tables(self._topology, forest, self._subtrees)
-        self._handle(TablesComputed(request.epoch, tables))
+        self._handle(events.TablesComputed(request.epoch, tables))
 
 
 class SimulatedNetwork:

@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from captures.rundir import RunLayout
 from router.predicates import Filter
+from router.protocol import events
 from router.protocol.core.layers import Verifier, make_router
-from router.protocol.events import (
-    Accepted,
-    Deliver,
-    Event,
-    Refused,
-    Send,
-    SendToController,
-    ServiceAction,
-    Tick,
-)
 from router.protocol.options import RouterOptions
 from router.wire.frames import COUNTER_BITS
 from testbed.experiments.config import SecurityOptions
@@ -29,7 +20,9 @@ if TYPE_CHECKING:
     from router.security.guard import Guard
 
 #: Called with a node and an action of its router for its application.
-ApplicationSink = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
+ApplicationSink = Callable[
+    [int, events.Deliver | events.Accepted | events.Refused | events.ServiceAction], None
+]
 #: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
 INCARNATION = 1
 
@@ -62,15 +55,15 @@ class SimulatedRouter:
         self._fabric = fabric
         self._sink = sink
         self._alarm = Alarm(
-            agenda, lambda: self.handle(Tick()), lambda deadline: agenda.piece.time_of(deadline)
+            agenda, lambda: self.handle(events.Tick()), lambda deadline: agenda.piece.time_of(deadline)
         )
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         router = self.router
         for action in router.handle(event, self._agenda.now_s):
-            if isinstance(action, Send):
+            if isinstance(action, events.Send):
                 self._fabric.send(self.node, action.interfaces, action.frame)
-            elif isinstance(action, SendToController):
+            elif isinstance(action, events.SendToController):
                 self._fabric.send_to_controller(self.node, action.frame)
             else:
                 self._sink(self.node, action)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from router.protocol import events
 from router.protocol.advertising import Advertising
 from router.protocol.context import Parts
 from router.protocol.core.intake import (
@@ -21,20 +22,6 @@ from router.protocol.core.intake import (
 )
 from router.protocol.core.messages import Messages
 from router.protocol.core.session import ControllerSession
-from router.protocol.events import (
-    Action,
-    ApplicationGone,
-    ControllerFrame,
-    DeliveryRefused,
-    FrameReceived,
-    HandlingTime,
-    RequestUpdate,
-    SendMessage,
-    SetPredicate,
-    Settle,
-    Started,
-    Tick,
-)
 from router.protocol.pull.pull import PullRouting
 from router.protocol.services import Service
 from router.protocol.services.attention import Refresh, Register, Unregister, Upload
@@ -51,24 +38,24 @@ from router.wire.frames import (
 )
 
 #: Event -> what takes it, with the event and the time.
-EVENTS: dict[type, Callable[[Any, Any, float], list[Action]]] = {
-    Started: ControllerSession.started,
-    ControllerFrame: Intake.controller_frame,
-    FrameReceived: Intake.frame_received,
-    Tick: Parts.tick,
-    Settle: Parts.settle,
+EVENTS: dict[type, Callable[[Any, Any, float], list[events.Action]]] = {
+    events.Started: ControllerSession.started,
+    events.ControllerFrame: Intake.controller_frame,
+    events.FrameReceived: Intake.frame_received,
+    events.Tick: Parts.tick,
+    events.Settle: Parts.settle,
     # Applications.
-    SetPredicate: Exhaustive.set_predicate,
-    SendMessage: Messages.send,
-    ApplicationGone: Service.application_gone,
+    events.SetPredicate: Exhaustive.set_predicate,
+    events.SendMessage: Messages.send,
+    events.ApplicationGone: Service.application_gone,
     Register: Attention.register,
     Refresh: Attention.refresh,
     Unregister: Attention.unregister,
     Upload: Attention.upload,
-    DeliveryRefused: Messages.delivery_refused,
+    events.DeliveryRefused: Messages.delivery_refused,
     # The researcher, and the clock of the driver.
-    RequestUpdate: PullRouting.update_requested,
-    HandlingTime: PullRouting.handling_measured,
+    events.RequestUpdate: PullRouting.update_requested,
+    events.HandlingTime: PullRouting.handling_measured,
 }
 
 #: Frame type -> which way such a frame comes, what takes it, and the classes of its body. Those of predicates
@@ -92,7 +79,7 @@ FRAMES: dict[FrameType, FrameRule] = {
 }
 
 
-def event_handlers(parts: Iterable[object]) -> dict[type, Callable[[Any, float], list[Action]]]:
+def event_handlers(parts: Iterable[object]) -> dict[type, Callable[[Any, float], list[events.Action]]]:
     """The rows of `EVENTS` that the parts of a router have, bound to them."""
     found = {event: _bound(handle, parts) for event, handle in EVENTS.items()}
     return {event: handle for event, handle in found.items() if handle is not None}
@@ -115,11 +102,11 @@ def frame_rules(
 
 
 def _bound(
-    method: Callable[..., list[Action]], parts: Iterable[object]
-) -> Callable[..., list[Action]] | None:
+    method: Callable[..., list[events.Action]], parts: Iterable[object]
+) -> Callable[..., list[events.Action]] | None:
     """The method of the part whose class, or a base of it, defines `method`; None: no part does."""
     for part in parts:
         if any(vars(each).get(method.__name__) is method for each in type(part).__mro__):
-            bound: Callable[..., list[Action]] = getattr(part, method.__name__)
+            bound: Callable[..., list[events.Action]] = getattr(part, method.__name__)
             return bound
     return None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.emulation.network.namespaces import allow_descriptors
-from testbed.machine import checks, probes
+from testbed.machine import probes
 from testbed.machine.checks import Check, check_machine
 from testbed.machine.versions import tool_versions
 from tests.support.paths import ROOT
@@ -109,7 +109,7 @@ def test_a_processor_without_an_instruction_of_a_library_is_named(
     monkeypatch.setattr("router.system.sys.executable", str(python))
     reason = probes.why_no_machine_code()
     assert reason == "duckdb, numba, pyarrow: the program ended by SIGILL"
-    monkeypatch.setattr(checks, "why_no_machine_code", lambda: reason)
+    monkeypatch.setattr(probes, "why_no_machine_code", lambda: reason)
     row = _row("machine code of packages")
     assert not row.ok
     assert "AVX" in row.mend

@@ -27,7 +27,7 @@ from testbed.evaluation.sweeps.runner import Remaining, run_and_keep, run_jobs, 
 from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import draw, point_table, points, sample, save, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.machine import checks
+from testbed.machine import checks, probes
 from testbed.machine.probes import KernelFeatures
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError, MachineError
@@ -278,7 +278,7 @@ def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "check_machine", list)
-    monkeypatch.setattr(checks, "kernel_features", lambda: KernelFeatures(False, False, False))
+    monkeypatch.setattr(probes, "kernel_features", lambda: KernelFeatures(False, False, False))
     experiments = [
         load_experiment(find_experiment("ring5"), overrides)
         for overrides in ({}, {"links.delay_ms": "2"}, {"links.delay_ms": "3"})
