@@ -6,21 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from captures.accounting import reconcile
 from captures.accounting.attention import attention_keys
 from captures.accounting.contradictions import Suspicious, contradictions
 from captures.accounting.inputs import Inputs
 from captures.accounting.lag import lag_keys
 from captures.accounting.private import private_keys
-from captures.accounting.reconcile import (
-    SEND_DROPS,
-    Total,
-    of_all_routers,
-    reconcile_applications,
-    reconcile_captures,
-    reconcile_ovs,
-    reconcile_routers,
-    reconcile_tshark,
-)
 from captures.accounting.recorded import recorded_and_counted, under_way
 from captures.accounting.schemes import scheme_name
 from captures.accounting.steps import Steps
@@ -76,7 +67,7 @@ def conclusion(
         tshark: capture -> frames that tshark's reader finds; or why it reads none.
     """
     inputs = steps.sources.inputs
-    totals = [Total(**row) for row in answers["capture_totals"]]
+    totals = [reconcile.Total(**row) for row in answers["capture_totals"]]
     messages = [Suspicious(**row) for row in answers["suspicious"]]
     counted = _counted(steps, answers, totals)
     routers, ports, links = captured_only(
@@ -85,14 +76,14 @@ def conclusion(
     # A router that was killed left no counters of what it did before.
     killed = {node for node, _ in killed_routers(inputs.faults)}
     counted_routers = {node: each for node, each in routers.items() if node not in killed}
-    by_tshark = {} if isinstance(tshark, str) else {"tshark": reconcile_tshark(totals, tshark)}
-    by_routers = reconcile_routers(
+    by_tshark = {} if isinstance(tshark, str) else {"tshark": reconcile.reconcile_tshark(totals, tshark)}
+    by_routers = reconcile.reconcile_routers(
         [total for total in totals if total.node not in killed],
         counted_routers,
         split=scheme_name(inputs) == _SPLITS,
     )
     if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private):
-        by_routers["differences"] += of_all_routers(
+        by_routers["differences"] += reconcile.of_all_routers(
             counted, inputs.router_counters.values(), sum(under_way(inputs).values())
         )
     unrecorded = [each for each in messages if each.unrecorded]
@@ -110,13 +101,13 @@ def conclusion(
         "capture_defects": [f"{name}: {defect}" for name, defect in steps.sources.damaged.items()],
         "reconciliation": {
             **by_tshark,
-            "captures": reconcile_captures(totals, inputs.captures),
+            "captures": reconcile.reconcile_captures(totals, inputs.captures),
             "routers": by_routers,
-            "ovs": reconcile_ovs(
+            "ovs": reconcile.reconcile_ovs(
                 *(totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost),
                 calm=inputs.calm,
             ),
-            "applications": reconcile_applications(
+            "applications": reconcile.reconcile_applications(
                 *recorded_and_counted(inputs), [(each.name, each.frames) for each in unrecorded[:_NAMED]]
             ),
         },
@@ -134,7 +125,7 @@ def conclusion(
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
 
 
-def _counted(steps: Steps, answers: Answers, totals: Sequence[Total]) -> dict[str, Any]:
+def _counted(steps: Steps, answers: Answers, totals: Sequence[reconcile.Total]) -> dict[str, Any]:
     """Returns the keys that are counted in frames and deliveries."""
     inputs = steps.sources.inputs
     (convergence,), advertised = answers["convergence"], answers["advertised_again"]
@@ -219,7 +210,9 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
             drops.get("no_room", 0) + drops.get("lost_upcalls", 0) for drops in dropped.values()
         ),
         "router_send_drops": sum(
-            counter.get("dropped", {}).get(reason, 0) for counter in counters for reason in SEND_DROPS
+            counter.get("dropped", {}).get(reason, 0)
+            for counter in counters
+            for reason in reconcile.SEND_DROPS
         ),
         **_refused(refused),
         "frames_dropped_by_switches": _dropped_by_rules(dropped),

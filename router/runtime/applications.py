@@ -19,15 +19,7 @@ from typing import Any
 
 from router.content import Content, shown
 from router.predicates import Message
-from router.protocol.events import (
-    Action,
-    ApplicationGone,
-    Deliver,
-    Event,
-    RequestUpdate,
-    ServiceAction,
-    Settle,
-)
+from router.protocol import events
 from router.protocol.services import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
@@ -44,7 +36,10 @@ _NAME_LIMIT = 200
 #: Characters of an error: it may repeat a part of a request.
 _ERROR_LIMIT = 1000
 #: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
-_EVENTS: Mapping[str, type[RequestUpdate | Settle]] = {"request_update": RequestUpdate, "settle": Settle}
+_EVENTS: Mapping[str, type[events.RequestUpdate | events.Settle]] = {
+    "request_update": events.RequestUpdate,
+    "settle": events.Settle,
+}
 
 
 class _Application:
@@ -107,7 +102,7 @@ class Applications:
         output_limit: int = OUTPUT_LIMIT,
         service_records: ServiceRecords | None = None,
         fields_of: Callable[[Message], Mapping[str, Any]] = Content.delivery,
-        refusal: Callable[[type[Event]], str | None] = lambda _event: None,
+        refusal: Callable[[type[events.Event]], str | None] = lambda _event: None,
     ) -> None:
         self._fields_of = fields_of
         self._refusal = refusal
@@ -186,12 +181,12 @@ class Applications:
             self._listen_at = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def perform(self, actions: Iterable[Action]) -> None:
+    def perform(self, actions: Iterable[events.Action]) -> None:
         """Performs the deliveries among `actions`, and the actions of the service."""
         for action in actions:
-            if isinstance(action, Deliver):
+            if isinstance(action, events.Deliver):
                 self._deliver(action)
-            elif isinstance(action, ServiceAction):
+            elif isinstance(action, events.ServiceAction):
                 self._perform_of_service(action)
 
     # Connections.
@@ -258,7 +253,7 @@ class Applications:
             self._departed = (app.number, app.name)
             self._forget(app)
             noticed_ns = time.time_ns()
-            self.perform(self._handle(ApplicationGone(app.number)))
+            self.perform(self._handle(events.ApplicationGone(app.number)))
             if app.recorded:
                 self.records.disconnected(time.time_ns(), self._node, app.name, noticed_ns)
             return
@@ -300,7 +295,7 @@ class Applications:
             app.recorded = True
             self.records.connected(app.connected_ns, self._node, app.name)
 
-    def _deliver(self, action: Deliver) -> None:
+    def _deliver(self, action: events.Deliver) -> None:
         line = json_line(
             {
                 "event": "deliver",
@@ -321,7 +316,7 @@ class Applications:
                     self.records.delivered(time.time_ns(), self._node, app.name, action.source, action.seq)
                 self._settle(app)
 
-    def _perform_of_service(self, action: ServiceAction) -> None:
+    def _perform_of_service(self, action: events.ServiceAction) -> None:
         """Records an action of the service, and passes its line to the application."""
         number = action.application
         app = None if number is None else self._applications.get(number)

@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Any
 from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, FrameReceived
 from router.runtime.packet_socket import PacketSocket, PacketSockets, SendResult
+from router.wire import header
 from router.wire.codec import WholeFrame, forwarded_frame, fragments
 from router.wire.format import DATA
 from router.wire.frames import Frame, FrameType
-from router.wire.header import (
-    CONTROLLER,
-    CONTROLLER_DESTINATION,
-    CONTROLLER_SOURCE,
-    ETHERTYPE,
-    node_address,
-    port_addresses,
-    ports_of,
-)
 from router.wire.intake import FrameIntake
 
 if TYPE_CHECKING:  # it comes with Numba
@@ -47,7 +39,7 @@ _RETRY_AFTER = 0.001
 #: comes later comes from a sender that is not idle.
 _FRAGMENTS_AWAITED_S = 2.0
 _MESSAGE = FrameType.MSG.name
-_ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
+_ETHERTYPE_BYTES = header.ETHERTYPE.to_bytes(2, "big")
 #: A frame that came in, and its wire form, with the header of the Ethernet frame that completed it.
 Received = tuple[FrameReceived | ControllerFrame, WholeFrame]
 
@@ -232,7 +224,7 @@ class Link:
         self._arrived: deque[bytes] = deque()
         #: Messages likewise: the core handles them.
         self._put_off: deque[bytes] = deque()
-        self._source = node_address(node)
+        self._source = header.node_address(node)
         #: What `next_deadline` has returned last.
         self._known: float | None = None
 
@@ -359,14 +351,15 @@ class Link:
         taken = self._intake.take(data, now)
         if taken is not None:
             sender, frame, encoded = taken
-            yield ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame), encoded
+            controller = sender == header.CONTROLLER
+            yield ControllerFrame(frame) if controller else FrameReceived(sender, frame), encoded
 
     def send(self, interfaces: frozenset[int], frame: Frame, now: float) -> None:
         """Sends a protocol frame out of `interfaces`: one Ethernet frame for each page and fragment."""
         self._send(_addresses(interfaces), frame, now)
 
     def send_to_controller(self, frame: Frame, now: float) -> None:
-        self._send([CONTROLLER_DESTINATION], frame, now)
+        self._send([header.CONTROLLER_DESTINATION], frame, now)
 
     def _send(self, destinations: list[bytes], frame: Frame, now: float) -> None:
         kind = frame.type.name
@@ -396,10 +389,11 @@ class Link:
 
     def _receivers(self, destination: bytes) -> list[bytes]:
         """The addresses of the controller, or of the neighbours that are known, behind a destination."""
-        if destination == CONTROLLER_DESTINATION:
-            return [CONTROLLER_SOURCE]
+        if destination == header.CONTROLLER_DESTINATION:
+            return [header.CONTROLLER_SOURCE]
         nodes = self._neighbours()
-        return [node_address(nodes[port]) for port in sorted(ports_of(destination)) if port in nodes]
+        ports = sorted(header.ports_of(destination))
+        return [header.node_address(nodes[port]) for port in ports if port in nodes]
 
     def _count(self, kind: str, length: int) -> None:
         self.frames_sent[kind] += 1
@@ -420,4 +414,4 @@ class Link:
 # A router uses few sets of interfaces for many frames.
 @lru_cache(maxsize=4096)
 def _addresses(interfaces: frozenset[int]) -> list[bytes]:
-    return port_addresses(interfaces)
+    return header.port_addresses(interfaces)

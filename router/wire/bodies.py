@@ -9,7 +9,7 @@ from typing import Any
 
 from router.predicates import Message, Predicate
 from router.predicates.encoded import BloomMessage, BloomPredicate
-from router.wire import private
+from router.wire import frames, private
 from router.wire.attention import (
     MAX_PUBLICATION_BYTES,
     MAX_SUB_BYTES,
@@ -19,20 +19,6 @@ from router.wire.attention import (
     encode_subscription,
 )
 from router.wire.format import FrameType
-from router.wire.frames import (
-    Ack,
-    AddressedMessage,
-    BroadcastTable,
-    ClassifiedPredicate,
-    Commit,
-    EncodedMessage,
-    EncodedPredicate,
-    Hello,
-    Overload,
-    Publication,
-    SenderRequest,
-    Subscription,
-)
 from router.wire.message import decode_addressed, decode_message, encode_addressed, encode_message_body
 from router.wire.predicate import (
     decode_predicate,
@@ -99,7 +85,7 @@ def _encoded_predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
 
 def _publication(frame_type: FrameType) -> BodyCodec:
     return BodyCodec(
-        Publication,
+        frames.Publication,
         partial(encode_publication, frame_type),
         partial(decode_publication, frame_type),
         most=MAX_PUBLICATION_BYTES,
@@ -121,33 +107,35 @@ BODIES: dict[FrameType, BodyCodec] = {
         Message,
         partial(encode_addressed, encode_message_body),
         partial(decode_addressed, decode_message),
-        others=(EncodedMessage, AddressedMessage),
-        undecoded=partial(decode_addressed, EncodedMessage),
+        others=(frames.EncodedMessage, frames.AddressedMessage),
+        undecoded=partial(decode_addressed, frames.EncodedMessage),
     ),
     FrameType.RA: _predicate(FrameType.RA, sent_on=True),
-    FrameType.SR: _number(FrameType.SR, SenderRequest),
-    FrameType.UR: _predicate(FrameType.UR, sent_on=False, others=(ClassifiedPredicate,)),
-    FrameType.HELLO: _number(FrameType.HELLO, Hello),
-    FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
-    FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),
-    FrameType.SUB: BodyCodec(Subscription, encode_subscription, decode_subscription, most=MAX_SUB_BYTES),
+    FrameType.SR: _number(FrameType.SR, frames.SenderRequest),
+    FrameType.UR: _predicate(FrameType.UR, sent_on=False, others=(frames.ClassifiedPredicate,)),
+    FrameType.HELLO: _number(FrameType.HELLO, frames.Hello),
+    FrameType.COMMIT: _number(FrameType.COMMIT, frames.Commit),
+    FrameType.ACK: _number(FrameType.ACK, frames.Ack, frame_type_of),
+    FrameType.SUB: BodyCodec(
+        frames.Subscription, encode_subscription, decode_subscription, most=MAX_SUB_BYTES
+    ),
     FrameType.PUB: _publication(FrameType.PUB),
-    FrameType.OVERLOAD: _number(FrameType.OVERLOAD, Overload),
+    FrameType.OVERLOAD: _number(FrameType.OVERLOAD, frames.Overload),
     FrameType.FLUSH: _publication(FrameType.FLUSH),
     FrameType.XMSG: BodyCodec(
         BloomMessage,
         partial(encode_addressed, private.encode_message),
         partial(decode_addressed, private.decode_message),
-        others=(AddressedMessage,),
+        others=(frames.AddressedMessage,),
     ),
     FrameType.XRA: _encoded_predicate(FrameType.XRA, sent_on=True),
     FrameType.XUR: _encoded_predicate(FrameType.XUR, sent_on=False),
-    FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table),
-    FrameType.RECEIPT: _number(FrameType.RECEIPT, Ack, frame_type_of),
+    FrameType.TABLE: BodyCodec(frames.BroadcastTable, encode_table, decode_table),
+    FrameType.RECEIPT: _number(FrameType.RECEIPT, frames.Ack, frame_type_of),
 }
 
 
-def decode_encoded(body: EncodedPredicate) -> Predicate:
+def decode_encoded(body: frames.EncodedPredicate) -> Predicate:
     """The whole predicate of a body that was left undecoded.
 
     Raises:
@@ -157,7 +145,7 @@ def decode_encoded(body: EncodedPredicate) -> Predicate:
     return predicate
 
 
-def filters_in(body: EncodedPredicate, most: int | None = None) -> Iterator[Any]:
+def filters_in(body: frames.EncodedPredicate, most: int | None = None) -> Iterator[Any]:
     """The filters of a predicate that was left undecoded, one by one.
 
     Args:

@@ -11,15 +11,7 @@ from router.predicates import Message, Value
 from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
 from router.privacy.member import Member
-from router.protocol.events import (
-    Accepted,
-    Deliver,
-    Event,
-    Refused,
-    SendMessage,
-    ServiceAction,
-    SetPredicate,
-)
+from router.protocol import events
 from router.protocol.services.attention import (
     DeliverPublication,
     Refresh,
@@ -68,7 +60,7 @@ class Applications:
         workload: Workload,
         time_scale: float,
         agenda: Agenda,
-        handle: Callable[[int, Event], None],
+        handle: Callable[[int, events.Event], None],
         records: ApplicationRecords,
         content: Content,
         service_records: RecordSink | None = None,
@@ -113,19 +105,21 @@ class Applications:
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
-    def tell(self, node: int, action: Deliver | Accepted | Refused | ServiceAction) -> None:
-        if isinstance(action, ServiceAction):
+    def tell(
+        self, node: int, action: events.Deliver | events.Accepted | events.Refused | events.ServiceAction
+    ) -> None:
+        if isinstance(action, events.ServiceAction):
             self._of_service(node, action)
-        elif isinstance(action, Deliver) and self._members:
+        elif isinstance(action, events.Deliver) and self._members:
             for number in action.apps:
                 self._opened((node, self._name_of[node, number]), action)
-        elif isinstance(action, Deliver):
+        elif isinstance(action, events.Deliver):
             self.delivered += len(action.apps)
             now_ns = EPOCH_NS + self._agenda.now
             for number in action.apps:
                 app = self._name_of[node, number]
                 self._records.delivered(now_ns, node, app, action.source, action.seq)
-        elif isinstance(action, Accepted):
+        elif isinstance(action, events.Accepted):
             self.sent += 1
             answer = {"source": action.source, "seq": action.seq}
             place = node, self._name_of[node, action.app]
@@ -133,7 +127,7 @@ class Applications:
         else:
             raise RunError(f"node {node}: request refused: {action.reason}")
 
-    def _of_service(self, node: int, action: ServiceAction) -> None:
+    def _of_service(self, node: int, action: events.ServiceAction) -> None:
         if isinstance(action, DeliverPublication):
             self.delivered += 1
         elif isinstance(action, Uploaded):
@@ -162,7 +156,7 @@ class Applications:
                 return
             self._items.take().perform(self)
 
-    def _opened(self, place: Place, action: Deliver) -> None:
+    def _opened(self, place: Place, action: events.Deliver) -> None:
         """Opens a message that the router delivered, and records whether the member keeps it."""
         assert isinstance(action.message, BloomMessage)
         now_ns = EPOCH_NS + self._agenda.now
@@ -198,7 +192,7 @@ class Applications:
         message = Message(attributes)
         member = self._members.get(place)
         sent = message if member is None else member.message(message)
-        self._handle(place[0], SendMessage(self._number(place), sent))
+        self._handle(place[0], events.SendMessage(self._number(place), sent))
 
     def register(
         self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
@@ -226,7 +220,7 @@ class Applications:
         predicate, member = self._subscriptions[place].predicate, self._members.get(place)
         if member is not None:
             predicate = member.set_predicate(predicate)
-        self._handle(place[0], SetPredicate(self._number(place), predicate))
+        self._handle(place[0], events.SetPredicate(self._number(place), predicate))
 
     def _served(
         self, place: Place, request: Mapping[str, Any], answer: Mapping[str, Any] = _NO_FIELDS

@@ -23,28 +23,9 @@ from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.header import HOST_PORT, node_address
+from testbed.emulation.network import namespaces, shaping
 from testbed.emulation.network.calibration import Counted, Span, read_counters
 from testbed.emulation.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
-from testbed.emulation.network.namespaces import (
-    Namespaces,
-    address_lines,
-    allow_descriptors,
-    inside,
-    ip_batch,
-    prepare,
-    require_backlog,
-    run_inside,
-    set_up,
-    silence_lines,
-)
-from testbed.emulation.network.shaping import (
-    changed_nft,
-    changed_tc,
-    cleared_tc,
-    ends,
-    nft_ruleset,
-    tc_commands,
-)
 from testbed.emulation.network.switch_daemons import (
     DATABASE,
     SWITCHES,
@@ -100,7 +81,7 @@ class EmulatedNetwork:
         #: What the kernel had counted by then at the ends of links, by link and node.
         self._counted: dict[tuple[int, int], Counted] = {}
         self._spans: list[Span] = []
-        self._held = Namespaces()
+        self._held = namespaces.Namespaces()
         self.host_namespaces: list[str] = []
         self.switch_namespaces: list[str] = []
         self.daemons = SwitchDaemons(folder, (), datapath)
@@ -111,9 +92,9 @@ class EmulatedNetwork:
     def start_hosts(self) -> None:
         """Makes the namespaces of hosts and switches."""
         nodes = self.topology.nodes
-        allow_descriptors(len(nodes))
+        namespaces.allow_descriptors(len(nodes))
         if self.datapath == "kernel":
-            require_backlog(self.topology)
+            namespaces.require_backlog(self.topology)
         self.host_namespaces = self._held.make(len(nodes))
         size = switches_per_daemon(len(nodes))
         groups = self._held.make(-(-len(nodes) // size))
@@ -141,28 +122,30 @@ class EmulatedNetwork:
                 f"link add {port_device(node.id, HOST_PORT)} netns {self.switch_namespaces[node.id]}"
                 f" type veth peer name {host_device(node.id)} address {address} netns {host}"
             )
-        ip_batch(lines)
+        namespaces.ip_batch(lines)
         devices: dict[str, list[str]] = defaultdict(list)
         for node, host in zip(self.topology.nodes, self.host_namespaces, strict=True):
             devices[host].append(host_device(node.id))
             ports = (HOST_PORT, *self.topology.neighbours(node.id))
             devices[self.switch_namespaces[node.id]] += [port_device(node.id, port) for port in ports]
-        inside([(namespace, partial(prepare, names)) for namespace, names in devices.items()])
+        namespaces.inside(
+            [(namespace, partial(namespaces.prepare, names)) for namespace, names in devices.items()]
+        )
 
     def start_ip(self) -> None:
         """Gives the hosts their IP addresses, if they are to have any; none sends a frame for it."""
         if self._ip:
             for node in self.topology.nodes:
-                self._ip_batch(node.id, address_lines(node.id))
+                self._ip_batch(node.id, namespaces.address_lines(node.id))
 
     def stop_ip(self) -> None:
         """Takes the IP addresses away, so that programs on hosts send nothing more."""
         if self._ip:
             for node in self.topology.nodes:
-                self._ip_batch(node.id, silence_lines(node.id))
+                self._ip_batch(node.id, namespaces.silence_lines(node.id))
 
     def _ip_batch(self, node: int, lines: Sequence[str]) -> None:
-        run_inside(self.host_namespaces[node], ("ip", "-batch", "-"), "\n".join([*lines, ""]))
+        namespaces.run_inside(self.host_namespaces[node], ("ip", "-batch", "-"), "\n".join([*lines, ""]))
 
     def start_switches(self) -> None:
         """Starts every switch and connects it to the controller, which listens already.
@@ -256,12 +239,12 @@ class EmulatedNetwork:
             shaped = any(getattr(link, name) for name in PROPERTIES)
             if not shaped and link.index not in self._reshaped:
                 continue
-            for node, device in ends(link):
+            for node, device in shaping.ends(link):
                 namespace = self.switch_namespaces[node]
                 if namespace not in counted:
                     by_rules = self.kernel.nft_egress and not self.kernel.netem
-                    rules = run_inside(namespace, _NFT_LIST) if by_rules else None
-                    counted[namespace] = read_counters(run_inside(namespace, _TC_LIST), rules)
+                    rules = namespaces.run_inside(namespace, _NFT_LIST) if by_rules else None
+                    counted[namespace] = read_counters(namespaces.run_inside(namespace, _TC_LIST), rules)
                 now = counted[namespace].get(device, Counted())
                 before = self._counted.get((link.index, node), Counted())
                 if shaped:
@@ -289,8 +272,8 @@ class EmulatedNetwork:
         ended, counted = self._ending(before)
         pairs = zip(before, after, strict=True)
         try:
-            self._apply((line for pair in pairs for line in changed_tc(*pair, self.kernel)), _TC)
-            self._apply((line for link in after for line in changed_nft(link, self.kernel)), _NFT)
+            self._apply((line for pair in pairs for line in shaping.changed_tc(*pair, self.kernel)), _TC)
+            self._apply((line for link in after for line in shaping.changed_nft(link, self.kernel)), _NFT)
         except RunError as error:
             for pair in zip(before, after, strict=True):
                 self._restore(*pair, error)
@@ -311,22 +294,22 @@ class EmulatedNetwork:
         """
         try:
             try:
-                self._apply(changed_tc(failed, link, self.kernel), _TC)
+                self._apply(shaping.changed_tc(failed, link, self.kernel), _TC)
             except RunError:  # frames under way at the end are lost
                 self._counted = {end: each for end, each in self._counted.items() if end[0] != link.index}
-                for line in cleared_tc(link):
+                for line in shaping.cleared_tc(link):
                     with suppress(RunError):  # the end has no property
                         self._apply([line], _TC)
-                self._apply(changed_tc(link, link, self.kernel), _TC)
-            self._apply(changed_nft(link, self.kernel), _NFT)
+                self._apply(shaping.changed_tc(link, link, self.kernel), _TC)
+            self._apply(shaping.changed_nft(link, self.kernel), _NFT)
         except RunError as error:
             text = f"{cause}; the ends of link {link.u}-{link.v} may differ, since restoring failed: {error}"
             raise RunError(text) from cause
 
     def shape_as_declared(self) -> None:
         """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
-        self._apply(tc_commands(self.topology, self.kernel), _TC)
-        self._apply(nft_ruleset(self.topology, self.kernel), _NFT)
+        self._apply(shaping.tc_commands(self.topology, self.kernel), _TC)
+        self._apply(shaping.nft_ruleset(self.topology, self.kernel), _NFT)
         self._shaped_ns = dict.fromkeys((link.index for link in self.topology.links), time.time_ns())
 
     def _apply(self, commands: Iterable[tuple[int, str]], argv: Sequence[str]) -> None:
@@ -335,7 +318,7 @@ class EmulatedNetwork:
         for node, line in commands:
             lines[self.switch_namespaces[node]].append(line)
         for namespace, texts in lines.items():
-            run_inside(namespace, argv, "\n".join([*texts, ""]))
+            namespaces.run_inside(namespace, argv, "\n".join([*texts, ""]))
 
     # Faults of the daemons (`testbed.emulation.run.parts`).
 
@@ -361,7 +344,7 @@ class EmulatedNetwork:
     def _shape_again(self, nodes: Iterable[int]) -> None:
         """Gives the links of switches that have just been made their properties; counters begin at zero."""
         made = set(nodes)
-        lines = tc_commands(Topology("links", (), tuple(self._links)), self.kernel)
+        lines = shaping.tc_commands(Topology("links", (), tuple(self._links)), self.kernel)
         self._apply((line for line in lines if line[0] in made), _TC)
         self._counted = {end: counted for end, counted in self._counted.items() if end[1] not in made}
 
@@ -425,7 +408,7 @@ class EmulatedNetwork:
         if up:
             _set([switch_end, host_end], up=True)
             if self._ip:  # the kernel removed the routes with the device
-                self._ip_batch(node, address_lines(node))
+                self._ip_batch(node, namespaces.address_lines(node))
         for link in links:
             self._set_link_ends(link)
         if not up:
@@ -439,7 +422,7 @@ class EmulatedNetwork:
         up, no frame that is lost can be captured.
         """
         up = self.state.is_up(link)
-        both = [(self.switch_namespaces[node], device) for node, device in ends(link)]
+        both = [(self.switch_namespaces[node], device) for node, device in shaping.ends(link)]
         _set(reversed(both) if up else both, up)
 
     def stop(self) -> None:
@@ -463,4 +446,4 @@ class EmulatedNetwork:
 
 def _set(ends: Iterable[tuple[str, str]], up: bool) -> None:
     """Sets devices up or down, each in its namespace, in order."""
-    inside([(namespace, partial(set_up, device, up)) for namespace, device in ends])
+    namespaces.inside([(namespace, partial(namespaces.set_up, device, up)) for namespace, device in ends])
