@@ -1,12 +1,9 @@
 """The demand of an emulation on the machine, estimated before it starts, and the machine's capacity.
 
-The constants were measured on 2 cores in the userspace datapath. Memory of a network without predicates: a
-fit to `./run.sh bench footprint --sizes 20+60+120+200`, and to `tests/bench/thousand.py` of commit e2a6fc34
-less its predicates. Memory of predicates, and times: those of the default experiment with 200 routers, and of
-`bring_up.py --nodes 200` and `thousand.py` of that commit on an otherwise idle machine: 4.5 and 37.7 s up,
-1.7 and 16.6 s down. Take-down has become longer since, by 0.5 s with 20 switches and 0.75 s with 200 (the
-network alone, on a busy machine): a run leaves the kernel's grace periods as they are.
-docs/explanation/emulated-network.md holds the estimate beside these measurements.
+The constants were measured on 2 cores in the userspace datapath, on an otherwise idle machine. Memory: a fit
+to `./run.sh bench footprint --sizes 20+60+120+200`, and to a run of `waxman1000`. Times: runs of 200 and of
+1,000 routers (4.5 and 37.7 s up, 1.7 and 16.6 s down); 200 take 0.75 s longer to go down since runs leave the
+kernel's grace periods as they are.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def _demand(topology: str = "ring,5", **changes: str) -> Demand:
 
 
 def test_the_demand_is_that_of_the_measured_networks() -> None:
-    """docs/explanation/emulated-network.md: bring-up and take-down when idle, memory and processes."""
+    """The constants of the module: bring-up and take-down when idle, memory and processes."""
     middle, large = _demand("ring,200"), _demand("ring,1000")
     assert (middle.processes, large.processes) == (253, 1203)
     assert middle.bring_up_s == pytest.approx(4.5, rel=0.01)
