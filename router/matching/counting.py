@@ -22,7 +22,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from heapq import nlargest
 from typing import Any
 from zlib import crc32
 
@@ -101,23 +100,22 @@ def parse_options(text: str) -> CountingOptions:
     return CountingOptions(**chosen)
 
 
-def excluding(filters: Mapping[int, Iterable[Filter]], rounds: int) -> list[tuple[Attribute, set[int]]]:
-    """Returns the selectivity table: attributes, each with the interfaces that a message without it excludes.
+def selectivity_table(filters: Mapping[int, Iterable[Filter]]) -> list[tuple[Attribute, set[int]]]:
+    """Returns attributes, each with the interfaces that a message without it excludes.
 
     Source: Carzaniga and Wolf, SIGCOMM 2003 (determinant attributes), and the slides ("Selectivity Table").
     An attribute is selective for an interface if every filter of its predicate has a constraint on the
-    attribute.
+    attribute. The attributes that are selective for most interfaces come first.
 
     Args:
         filters: of each interface.
-        rounds: the number of attributes of the table: those that are selective for most interfaces.
     """
     selective: dict[Attribute, set[int]] = {}
     for interface, own in filters.items():
         attributes = [set(map(_attribute, filter_)) for filter_ in own]
         for attribute in set.intersection(*attributes) if attributes else ():
             selective.setdefault(attribute, set()).add(interface)
-    return nlargest(rounds, selective.items(), key=lambda item: len(item[1]))
+    return sorted(selective.items(), key=lambda item: -len(item[1]))
 
 
 class Links:
@@ -241,13 +239,13 @@ class CountingMatcher(Matcher):
     """The counting algorithm over a constraint index.
 
     Args:
-        options: the optimisations to use.
+        options: the optimisations to use; all but `single` may be changed later.
     """
 
     def __init__(self, options: CountingOptions | None = None) -> None:
-        self._options = options or CountingOptions()
+        self.options = options or CountingOptions()
         self._indexes: dict[Attribute, ConstraintIndex] = {}
-        #: See `excluding`; None: filters have changed since.
+        #: See `selectivity_table`; None: filters have changed since.
         self._excluding: list[tuple[Attribute, set[int]]] | None = None
         #: For each interface, its filters and their numbers in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
@@ -291,9 +289,9 @@ class CountingMatcher(Matcher):
     def _search(self, message: Message, matched: set[int], excluded: set[int]) -> None:
         """Adds to `matched` the interfaces not in `excluded` that a message matches; may exclude them."""
         attributes = {(name, type_of(value)): value for name, value in message.items()}
-        if self._options.rounds:
+        if self.options.rounds:
             self._exclude(attributes, excluded)
-        if self._options.direct and 2 * len(excluded) >= len(self._filters):
+        if self.options.direct and 2 * len(excluded) >= len(self._filters):
             open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
             if asked * _DIRECT_SHARE < self._in_use:
@@ -310,7 +308,7 @@ class CountingMatcher(Matcher):
         self._singles(satisfied, matched, excluded)
         if len(excluded) < len(self._filters):
             missing = 0
-            if self._options.bloom:
+            if self.options.bloom:
                 missing = -1
                 for attribute in attributes:
                     missing &= ~_bit(attribute)
@@ -319,8 +317,8 @@ class CountingMatcher(Matcher):
     def _exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
         """Adds to `excluded` interfaces that a message with these attributes cannot match."""
         if self._excluding is None:
-            self._excluding = excluding(self._filters, self._options.rounds)
-        for attribute, interfaces in self._excluding:
+            self._excluding = selectivity_table(self._filters)
+        for attribute, interfaces in self._excluding[: self.options.rounds]:
             if attribute not in attributes:
                 excluded |= interfaces
 
@@ -332,7 +330,7 @@ class CountingMatcher(Matcher):
         for links in satisfied:
             if found := [interface for interface in links.single if interface not in excluded]:
                 matched.update(found)
-                if self._options.short_circuit:
+                if self.options.short_circuit:
                     excluded.update(found)
                     if len(excluded) == len(self._filters):
                         break
@@ -349,7 +347,7 @@ class CountingMatcher(Matcher):
                 filter.
         """
         counts: dict[int, int] = {}
-        size_of, interface_of, short_circuit = self._size, self._interface, self._options.short_circuit
+        size_of, interface_of, short_circuit = self._size, self._interface, self.options.short_circuit
         for links in satisfied:
             for number, bloom in links.counted.items():
                 if bloom & missing:
@@ -413,7 +411,7 @@ class CountingMatcher(Matcher):
         self._excluding = None
 
     def _is_single(self, constraints: set[Constraint]) -> bool:
-        return self._options.single and len(constraints) == 1
+        return self.options.single and len(constraints) == 1
 
     def _index(self, constraint: Constraint) -> ConstraintIndex:
         attribute = _attribute(constraint)

@@ -280,6 +280,7 @@ for _name, _place, _doc in (
     ("ra", "advertisements:Advertisements", "Share of RAs over time (figure 13)."),
     ("srur", "requests:Requests", "Rate of SRs and URs over time (figure 14)."),
     ("rules", "rules:Rules", "Deliveries that the papers' rules lose, and RAs that they save."),
+    ("forwarding", "forwarding:Forwarding", "Optimisations of the forwarding algorithm (slides, part II)."),
     ("network-effect", "network_effect:NetworkEffect", "One table, or many routers."),
     ("alpha", "alpha:Alpha", "The disjunction advantage (slides, part III)."),
     ("schemes", "schemes:Schemes", "Routing schemes against the formulas of the slides."),

@@ -61,12 +61,6 @@ _COMPARED = {
     "delay_s": "mean delay of a delivery",
     "match_us": "matching time at a router",
 }
-#: Keys of the picture's points -> what they are.
-_POINTS = {
-    "filters": _COMPARED["filters"],
-    "crossings": _COMPARED["crossings"],
-    "minimal": "crossings on minimal trees",
-}
 
 
 class Schemes(Reproduction):
@@ -156,7 +150,7 @@ class Schemes(Reproduction):
         ]
 
     def tables(self, results: Results) -> list[Table]:
-        return [*(_table(results, title) for title in _TABLES), _points(results), _best(results)]
+        return [_best(results)]
 
     def panels(self, results: Results) -> list[Panel]:
         found = []
@@ -340,93 +334,6 @@ def _classes(results: Results) -> Iterator[Statement]:
 def _name(case: Case) -> list[str]:
     facts = case.facts
     return [str(facts[key]) for key in ("nodes", "layer", "receivers", "senders", "scheme")]
-
-
-_PLACE = ("n", "layer", "r %", "s %", "scheme")
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
-
-
-#: Tables of the CSV: title -> settings, and heading, key and scale of each column.
-_TABLES: dict[str, tuple[tuple[str, ...], tuple[tuple[str, str, float], ...]]] = {
-    "Memory without covering": (
-        (_NONE,),
-        (
-            ("filters", "filters", 1),
-            ("filters by formula", "filters_formula", 1),
-            ("filters / formula", "filters_ratio", 1),
-            ("constraints", "constraints", 1),
-            ("constraints by formula", "constraints_formula", 1),
-            ("constraints / formula", "constraints_ratio", 1),
-            ("bytes", "bytes", 1),
-            ("bytes by formula", "bytes_formula", 1),
-            ("bytes / formula", "bytes_ratio", 1),
-        ),
-    ),
-    "Memory with covering": (
-        (_FULL,),
-        (
-            ("filters", "filters", 1),
-            ("filters by formula, alpha 1", "filters_formula", 1),
-            ("held / formula", "filters_ratio", 1),
-            ("filters, all sources", "filters_all", 1),
-            ("RIB filters", "rib_filters", 1),
-            ("engines kB", "engine_bytes", 1e-3),
-            ("TABLE kB", "table_bytes", 1e-3),
-            ("next hops, bits", "unicast_bits", 1),
-            ("source to class, bits", "index_bits", 1),
-            ("s log n, bits", "nodes_bits", 1),
-        ),
-    ),
-    "Control traffic with covering": (
-        (_FULL, _ASKED),
-        (
-            ("set-up, RA frames", "setup_frames", 1),
-            ("set-up, RA kB", "setup_bytes", 1e-3),
-            ("a change, RA frames", "change_frames", 1),
-            ("a change, RA bytes", "change_bytes", 1),
-            ("SR and UR frames", "sr_ur_frames", 1),
-            ("SR and UR kB", "sr_ur_bytes", 1e-3),
-            ("controller kB", "controller_bytes", 1e-3),
-        ),
-    ),
-    "Messages with covering": (
-        (_FULL, _ASKED),
-        (
-            ("crossings", "crossings", 1),
-            ("minimal", "minimal", 1),
-            ("MSG kB", "msg_bytes", 1e-3),
-            ("header and destinations, bytes a frame", "header_bytes_each", 1),
-            ("false positives", "false_positives", 1),
-            ("of received", "received", 1),
-            ("delay ms", "delay_s", 1e3),
-            ("matching us a router", "match_us", 1),
-        ),
-    ),
-}
-
-
-def _table(results: Results, title: str) -> Table:
-    settings, columns = _TABLES[title]
-    rows = [
-        [*_name(case), setting, *(_number(scale * results.median(case, key)) for _, key, scale in columns)]
-        for setting in settings
-        for case in results.where(setting=setting)
-    ]
-    return Table(title, (*_PLACE, "setting", *(name for name, _, _ in columns)), rows, on_page=False)
-
-
-def _points(results: Results) -> Table:
-    cases, rows = _drawn(results), []
-    for nodes in dict.fromkeys(case.facts["nodes"] for case in cases):
-        here = {case.facts["scheme"]: case for case in cases if case.facts["nodes"] == nodes}
-        for key, what in _POINTS.items():
-            rows.append([str(nodes), what, *(_number(results.median(here[each], key)) for each in SCHEMES)])
-    return Table("Points of the picture (medians)", ("n", "quantity", *SCHEMES), rows, on_page=False)
 
 
 def _best(results: Results) -> Table:

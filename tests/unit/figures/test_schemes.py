@@ -28,7 +28,6 @@ from testbed.evaluation.figures.schemes import (
     _FULL,
     _NONE,
     _STATIC,
-    _TABLES,
     SCHEMES,
     Schemes,
     _case,
@@ -74,12 +73,10 @@ def test_statements_of_a_run_of_each_scheme(results: Results) -> None:
 
 
 def test_only_ips_has_an_index_of_its_classes(results: Results) -> None:
-    (table,) = (each for each in Schemes().tables(results) if each.title.startswith("Memory with covering"))
-    column = list(table.columns).index("source to class, bits")
-    found = {row[4]: row[column] for row in table.rows}
-    assert {scheme for scheme, bits in found.items() if bits} == {"ips"}
+    bits = {case.facts["scheme"]: results.values(case, "index_bits") for case in results.where(setting=_FULL)}
+    assert {scheme for scheme, found in bits.items() if found} == {"ips"}
     # 12 sources, at least a bit for each of the 22 ends of a tree's links.
-    assert int(found["ips"].replace(",", "")) >= 12 * 22
+    assert bits["ips"][0] >= 12 * 22
 
 
 def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(results: Results) -> None:
@@ -131,14 +128,9 @@ def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> 
     assert header["drp"] > 46
 
 
-def test_the_tables_have_a_row_for_each_case_and_a_winner_for_each_key(results: Results) -> None:
-    *every, points, best = Schemes().tables(results)
-    assert [(each.title, len(each.rows), each.on_page) for each in every] == [
-        (title, len(SCHEMES), False) for title in _TABLES
-    ]
-    assert all(len(row) == len(each.columns) for each in [*every, points, best] for row in each.rows)
-    # The shares of this network are not those of the picture.
-    assert points.rows == []
+def test_the_table_has_a_winner_for_each_key(results: Results) -> None:
+    (best,) = Schemes().tables(results)
+    assert all(len(row) == len(best.columns) for row in best.rows)
     assert [row[:3] for row in best.rows] == [["spt", what, "1"] for what in _COMPARED.values()]
     assert all("1" in row[3:] for row in best.rows)
     (crossings,) = (row for row in best.rows if row[1] == _COMPARED["crossings"])
