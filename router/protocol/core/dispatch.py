@@ -12,14 +12,7 @@ from typing import Any
 from router.protocol import events
 from router.protocol.advertising import Advertising
 from router.protocol.context import Parts
-from router.protocol.core.intake import (
-    FrameRule,
-    Intake,
-    along_tree,
-    from_controller,
-    from_neighbour,
-    on_tree,
-)
+from router.protocol.core.intake import FrameRule, Intake, from_controller, from_neighbour, on_tree
 from router.protocol.core.messages import Messages
 from router.protocol.core.session import ControllerSession
 from router.protocol.pull.pull import PullRouting
@@ -72,7 +65,7 @@ FRAMES: dict[FrameType, FrameRule] = {
     FrameType.UR: from_neighbour(PullRouting.reply_received),
     FrameType.XUR: from_neighbour(PullRouting.reply_received),
     # The attention-limited service.
-    FrameType.SUB: along_tree(Attention.sub_received, Subscription),
+    FrameType.SUB: FrameRule(Intake.branch_or_child, (Subscription,), Attention.sub_received),
     FrameType.PUB: on_tree(Attention.pub_received, Publication),
     FrameType.OVERLOAD: on_tree(Attention.overload_received, Overload),
     FrameType.FLUSH: from_neighbour(Attention.flush_received, Publication),

@@ -59,11 +59,6 @@ def on_tree(
     return FrameRule(Intake.accepted_branch, bodies, handle, changes_deadlines)
 
 
-def along_tree(handle: Callable[[Any, Branch | int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
-    """The rule of a frame that travels down its issuer's tree and back; of a child it has the interface."""
-    return FrameRule(Intake.branch_or_child, bodies, handle)
-
-
 def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
     """The rule of a frame that a neighbour made, on no tree or against a tree."""
     return FrameRule(Intake.incoming_interface, bodies, handle)

@@ -150,12 +150,14 @@ class Relay:
 
     # SUBs.
 
-    def sub_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+    def sub_received(self, branch: Branch | int, frame: Frame, now: float) -> list[Action]:
         """A subscription of another router passes: takes what is cached here, and goes on for the rest."""
         state, context, body = self._state, self._context, frame.body
         assert isinstance(body, Subscription)
         id_ = (frame.issuer, frame.seq)
         context.counters.subs_received += 1
+        if isinstance(branch, int):
+            return self._sub_returned(branch, frame, body, now)
         known = state.table.get(id_, now)
         if known is not None and (
             body.round < known.round or (body.round == known.round and body.nonce in known.nonces)
@@ -239,17 +241,14 @@ class Relay:
             actions.append(Send(through, frame.one_hop_less() if rest == body else _carrying(rest, frame)))
         return actions
 
-    def sub_returned(self, interface: int, frame: Frame, now: float) -> list[Action]:
+    def _sub_returned(self, interface: int, frame: Frame, body: Subscription, now: float) -> list[Action]:
         """A child sends a SUB back: it and the routers behind it have nothing more for the subscription."""
-        context, body = self._context, frame.body
-        assert isinstance(body, Subscription)
-        context.counters.subs_received += 1
-        if frame.issuer == context.node:
+        if frame.issuer == self._context.node:
             return self._homes.sub_returned(interface, frame, now)
         entry = self._state.table.get((frame.issuer, frame.seq), now)
         walk = None if entry is None else entry.walk
         if entry is None or walk is None or not walk.came_back(interface, frame):
-            return context.drop(Drop.REVERSE_PATH)
+            return self._context.drop(Drop.REVERSE_PATH)
         entry.remaining = min(entry.remaining, body.remaining)
         return self._walk(entry, walk, now) if entry.active and entry.remaining else []
 

@@ -91,8 +91,6 @@ class Attention(Service):
     # Frames of neighbours.
 
     def sub_received(self, place: Branch | int, frame: Frame, now: float) -> list[Action]:
-        if isinstance(place, int):
-            return self._paced(self._relay.sub_returned(place, frame, now), now)
         return self._paced(self._relay.sub_received(place, frame, now), now)
 
     def pub_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
