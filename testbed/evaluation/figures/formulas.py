@@ -64,8 +64,8 @@ class Formulas(Reproduction):
         "`pif-classes` meets the iPS row, which the slides leave undefined: at alpha = 1 it holds r (n - 1) "
         "filters for the messages of all nodes, and no message crosses a link beyond the minimal tree. `ips` "
         "is minimal, but holds more. The n^2 of the PIF row contradicts the tables, which hold each receiver "
-        "once at every other router. d / log log n does not grow at the exponents 2.1 and 2.5, but does at "
-        "2.9 and 3.5; up to 100,000 nodes a line in log n fits d about as well as a line in log log n.",
+        "once at every other router. O(log log n) excludes a growth of d / log log n, which the statements "
+        "on power-law graphs measure for exponents of the degrees on both sides of 3.",
     )
     deviations = (
         "Filters are counted, at the end of the run, for the messages of all nodes (s = n); with drp for "
@@ -75,8 +75,8 @@ class Formulas(Reproduction):
         "of interfaces; alpha(r / Delta) is measured on the predicates of the run. The slides give PSF and "
         "DRP no alpha, so they run without covering only. 75 % of the nodes receive, 20 % send.",
         "Power-law graphs: the share of nodes of degree k, from 2 on, is in proportion to k^-exponent; the "
-        "ends of links are joined at random, without loops and double links. d is the mean over 8 graphs of "
-        "a seed, from 20 nodes of the largest component to all of its nodes. Every node sends and receives, "
+        "ends of links are joined at random, without loops and double links. d is the mean over 4 graphs of "
+        "a seed, from 64 nodes to all to which paths lead. Every node sends and receives, "
         "so M(PSF) is n^2 d predicates.",
     )
     measure = "testbed.evaluation.figures.formulas:measured"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testbed.evaluation.figures.formulas import Formulas
-from testbed.evaluation.figures.power_law import distances, power_law_graph
+from testbed.evaluation.figures.power_law import mean_hops, power_law_graph
 from testbed.evaluation.figures.reproduction import SEED, Case, Results, Statement
 from testbed.evaluation.figures.runner import _job
 from testbed.evaluation.sweeps.job import simulate_job
@@ -88,6 +88,9 @@ def test_distances_on_a_power_law_graph_are_those_of_networkx() -> None:
     # More than half of the nodes have the least degree, and a link may be left out.
     degrees = sorted(degree for _, degree in graph.degree)
     assert degrees[nodes // 2] <= 2 < 20 < degrees[-1]
-    for source in (0, nodes - 1):
-        known = nx.single_source_shortest_path_length(graph, source)
-        assert distances(start, ends, source).tolist() == [known.get(node, -1) for node in range(nodes)]
+    sources = [0, 7, nodes - 1]
+    known = [nx.single_source_shortest_path_length(graph, source) for source in sources]
+    hops = [hops for found in known for hops in found.values() if hops]
+    assert mean_hops(start, ends, np.array(sources)) == pytest.approx(sum(hops) / len(hops))
+    # Two links, and a node without: 1 hop each.
+    assert mean_hops(np.array([0, 1, 2, 2, 3, 4]), np.array([1, 0, 4, 3]), np.array([0, 2, 4])) == 1
