@@ -31,21 +31,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from captures.datasource import views
 from captures.datasource.opening import options_and_view
 from captures.datasource.options import OptionError, ReadOptions, errors_in_one_line, read_options
 from captures.datasource.packet_writer import packet_writer
 from captures.datasource.pushdown import bounds_of
 from captures.datasource.streaming import GrowingCaptures, PartGroup
-from captures.datasource.views import (
-    CBCB_VIEWS,
-    FILES,
-    FRAMES,
-    OF_FILE,
-    PCAP_VIEWS,
-    View,
-    Views,
-    spark_schema,
-)
 from captures.frames.columns import COLUMNS, spark_type
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
@@ -92,7 +83,7 @@ def captured_frames(spark: SparkSession, run: Path, partitions: int = DEFAULT_PA
         OSError: a capture file is missing.
     """
     captures = capture_paths(RunLayout(run.resolve()))
-    view = View(FRAMES, tuple(COLUMNS), captures=captures)
+    view = views.View(views.FRAMES, tuple(COLUMNS), captures=captures)
     files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
     groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
 
@@ -105,14 +96,14 @@ def captured_frames(spark: SparkSession, run: Path, partitions: int = DEFAULT_PA
     # Each partition holds one number: the index of a group.
     count = max(1, len(groups))
     return spark.range(0, len(groups), 1, count).mapInArrow(
-        read, spark_schema(CBCB_VIEWS, FRAMES, view.columns)
+        read, views.spark_schema(views.CBCB_VIEWS, views.FRAMES, view.columns)
     )
 
 
 class CaptureReader(DataSourceReader):
     """Reads finished captures."""
 
-    def __init__(self, options: ReadOptions, view: View) -> None:
+    def __init__(self, options: ReadOptions, view: views.View) -> None:
         self._options = options
         self._view = view
 
@@ -126,7 +117,7 @@ class CaptureReader(DataSourceReader):
         files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
         total = sum(entry.size for entry in files)
         part_bytes = options.part_bytes(total)
-        if view.name == FILES:
+        if view.name == views.FILES:
             parts = [FilePart(entry.path, size=entry.size) for entry in files]
         else:
             parts = split_files(files, part_bytes, skip_bad=options.skip_bad_files)
@@ -151,7 +142,7 @@ class PushingReader(CaptureReader):
 
         Returns all of them, for Spark to apply, too.
         """
-        bounds = self._options.bounds.both(bounds_of(filters, OF_FILE))
+        bounds = self._options.bounds.both(bounds_of(filters, views.OF_FILE))
         self._view = replace(self._view, bounds=bounds)
         yield from filters
 
@@ -159,7 +150,7 @@ class PushingReader(CaptureReader):
 class PcapSource(DataSource):
     """Format `pcap`: the packets of any capture."""
 
-    _views: Views = PCAP_VIEWS
+    _views: views.Views = views.PCAP_VIEWS
     _reader = CaptureReader
 
     @classmethod
@@ -169,7 +160,7 @@ class PcapSource(DataSource):
     def schema(self) -> str:
         with errors_in_one_line():
             options = read_options(self.name(), self.options, self._views)
-            return spark_schema(self._views, options.view, options.columns)
+            return views.spark_schema(self._views, options.view, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with errors_in_one_line():
@@ -178,19 +169,19 @@ class PcapSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         with errors_in_one_line():
             options, view = self._of_schema(schema)
-            if view.name == FILES:
-                raise OptionError(f"{self.name()}: option view: {FILES} cannot be streamed")
+            if view.name == views.FILES:
+                raise OptionError(f"{self.name()}: option view: {views.FILES} cannot be streamed")
             return GrowingCaptures(options, replace(view, growing=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with errors_in_one_line():
-            if self._views is not PCAP_VIEWS:
+            if self._views is not views.PCAP_VIEWS:
                 raise OptionError(
                     f"{self.name()}: frames cannot be written; expected packets and format pcap"
                 )
             return packet_writer(self.options, schema, overwrite=overwrite)
 
-    def _of_schema(self, schema: StructType) -> tuple[ReadOptions, View]:
+    def _of_schema(self, schema: StructType) -> tuple[ReadOptions, views.View]:
         """The options, and the table with the columns of a schema: the user's, or that of `schema`.
 
         Raises:
@@ -209,7 +200,7 @@ class PcapSource(DataSource):
                 raise OptionError(f"{self.name()}: schema: {column.name} is {found}; expected {expected}")
         return options, replace(view, columns=tuple(column.name for column in schema.fields))
 
-    def options_and_view(self) -> tuple[ReadOptions, View]:
+    def options_and_view(self) -> tuple[ReadOptions, views.View]:
         """The checked options, and the table that they describe.
 
         Raises:
@@ -221,7 +212,7 @@ class PcapSource(DataSource):
 class CbcbSource(PcapSource):
     """Format `cbcb`: the decoded frames of run folders, or of any captures."""
 
-    _views = CBCB_VIEWS
+    _views = views.CBCB_VIEWS
 
     @classmethod
     def name(cls) -> str:

@@ -40,17 +40,8 @@ from captures.frames.parts import CapturedFragments, FilePart
 from captures.pcap import LINKTYPE_ETHERNET, compiling
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
 from captures.pcap.walk import NO_TIME
+from router.wire import header
 from router.wire.format import HEADER, STANDS_FOR, VERSION, FrameType
-from router.wire.header import (
-    CONTROLLER_DESTINATION,
-    CONTROLLER_SOURCE,
-    ETHERNET_HEADER_LENGTH,
-    ETHERTYPE,
-    HEADER_LENGTH,
-    SIZES,
-    DecodeError,
-    decode_header,
-)
 
 _FRAME_DTYPE = np.dtype(
     [
@@ -59,13 +50,13 @@ _FRAME_DTYPE = np.dtype(
         ("source_high", ">u2"),
         ("source_low", ">u4"),
         ("ethertype", ">u2"),
-        *((field.name, f">u{SIZES[field.layout]}") for field in HEADER),
+        *((field.name, f">u{header.SIZES[field.layout]}") for field in HEADER),
     ]
 )
-_FIXED_LENGTH = ETHERNET_HEADER_LENGTH + HEADER_LENGTH
+_FIXED_LENGTH = header.ETHERNET_HEADER_LENGTH + header.HEADER_LENGTH
 _NODE_PREFIX = 0x02CB
-_CONTROLLER_SOURCE = int.from_bytes(CONTROLLER_SOURCE, "big")
-_CONTROLLER_DESTINATION = int.from_bytes(CONTROLLER_DESTINATION, "big")
+_CONTROLLER_SOURCE = int.from_bytes(header.CONTROLLER_SOURCE, "big")
+_CONTROLLER_DESTINATION = int.from_bytes(header.CONTROLLER_DESTINATION, "big")
 #: Arrow takes small integers as indices into these.
 _KNOWN_TYPES = np.isin(np.arange(256), list(TYPES))
 _ENCODED = np.isin(np.arange(256), list(STANDS_FOR))
@@ -139,7 +130,7 @@ class _Frames:
         self.fields: Any = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
         plain = self.plain
         self.reason = np.zeros(len(plain), np.int8)
-        self.reason[~plain & (self.fields["ethertype"] != ETHERTYPE)] = REASON_NUMBERS[BAD_ETHERTYPE]
+        self.reason[~plain & (self.fields["ethertype"] != header.ETHERTYPE)] = REASON_NUMBERS[BAD_ETHERTYPE]
         if block.link_type is not None:
             self.reason[block.link_type != LINKTYPE_ETHERNET] = REASON_NUMBERS[NOT_ETHERNET]
         self.header_ok = plain.copy()
@@ -160,11 +151,11 @@ class _Frames:
         for row in np.flatnonzero(~self.plain & (self.reason == 0)).tolist():
             number, frame, place = self.joined.packet(row)
             try:
-                decode_header(frame[ETHERNET_HEADER_LENGTH:])
+                header.decode_header(frame[header.ETHERNET_HEADER_LENGTH :])
                 self.header_ok[row] = True
                 self.fragment[row] = _PARTIAL
                 whole = decoders[number].fragments.add(frame, place)
-            except DecodeError as error:
+            except header.DecodeError as error:
                 self.reason[row] = REASON_NUMBERS[error.reason.value]
                 continue
             if whole is not None:
@@ -219,7 +210,7 @@ class _Frames:
         here = fields["payload_length"].astype(np.int64)
         plain: Mask = (
             (self.block.captured >= _FIXED_LENGTH + here)
-            & (fields["ethertype"] == ETHERTYPE)
+            & (fields["ethertype"] == header.ETHERTYPE)
             & (fields["version"] == VERSION)
             & _KNOWN_TYPES[fields["type"]]
             & (fields["reserved"] == 0)
@@ -233,7 +224,7 @@ class _Frames:
 
     @cached_property
     def has_addresses(self) -> Mask:
-        has: Mask = self.block.captured >= ETHERNET_HEADER_LENGTH
+        has: Mask = self.block.captured >= header.ETHERNET_HEADER_LENGTH
         if self.block.link_type is not None:
             has &= self.block.link_type == LINKTYPE_ETHERNET
         return has

@@ -24,17 +24,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from router.predicates.encoded import Suite
-from router.predicates.encoded.encodings import (
-    AFFIX_MAX,
-    DEFAULT_ENCODING,
-    ENCODINGS,
-    LEVELS,
-    RANGE_HIGH,
-    RANGE_LOW,
-    Encoding,
-    Ranges,
-)
+from router.predicates.encoded import Suite, encodings
 from router.records.forms import parse
 from router.records.json_file import to_json
 
@@ -65,11 +55,11 @@ class EncodingParameters:
 
     bits: int = DEFAULT_BITS
     hashes: int = DEFAULT_HASHES
-    encoding: str = DEFAULT_ENCODING
-    range_low: float = RANGE_LOW
-    range_high: float = RANGE_HIGH
-    levels: int = LEVELS
-    affix: int = AFFIX_MAX
+    encoding: str = encodings.DEFAULT_ENCODING
+    range_low: float = encodings.RANGE_LOW
+    range_high: float = encodings.RANGE_HIGH
+    levels: int = encodings.LEVELS
+    affix: int = encodings.AFFIX_MAX
 
     def __post_init__(self) -> None:
         self.suite(1)
@@ -77,11 +67,11 @@ class EncodingParameters:
 
     def suite(self, key_id: int) -> Suite:
         """The suite of frames under a key with these parameters."""
-        return Suite(key_id, self.bits, self.hashes, ENCODINGS[self.encoding].number)
+        return Suite(key_id, self.bits, self.hashes, encodings.ENCODINGS[self.encoding].number)
 
-    def make_encoding(self) -> Encoding:
-        made = ENCODINGS[self.encoding]
-        if issubclass(made, Ranges):
+    def make_encoding(self) -> encodings.Encoding:
+        made = encodings.ENCODINGS[self.encoding]
+        if issubclass(made, encodings.Ranges):
             return made(self.range_low, self.range_high, self.levels, self.affix)
         return made()
 
