@@ -2,12 +2,7 @@
 
 A key comes with all parameters of its encoding, so that everybody who has the key encodes alike. A ring holds
 the keys that a member uses: messages are sent under one of them, predicates are advertised under all. A key
-is replaced make before break, by three steps of `rotated`, between which the new file reaches every member:
-
-1. a new key is added: receivers advertise under both, senders go on with the old one;
-2. senders change to the new key;
-3. the old key is removed.
-
+is replaced by three steps of `rotated` ("Keys" in docs/explanation/privacy.md).
 The file is JSON, readable and writable by its owner alone.
 """
 

@@ -3,10 +3,9 @@
 It encodes its predicate and its messages, opens what its router delivers, and evaluates its exact predicate:
 a router delivers what matches the encoding, which is more.
 
-Sealed content is the attributes of a message, encrypted and authenticated for the members by
-ChaCha20-Poly1305 (RFC 8439) under a key of the sender, which HKDF-SHA-256 (RFC 5869) derives from the
-members' secret and the sender's number. The nonce is the sender's number (4 bytes) and a counter (8 bytes)
-that begins anywhere, so that two senders who draw the same number hardly ever have a nonce in common;
+Sealed content is the attributes of a message, sealed by ChaCha20-Poly1305 (RFC 8439) under a key of the
+sender ("Keys" in docs/explanation/privacy.md). The nonce is the sender's number (4 bytes) and a counter (8
+bytes) that begins anywhere, so that two senders who draw the same number hardly ever have a nonce in common;
 associated data are the suite and B_m, so that sealed content cannot be moved to another encoding.
 """
 

@@ -6,10 +6,8 @@ A frame meets the bounds as it comes in, before any algebra: the core behind the
 the turn in which it comes in. A body that the default bounds admit takes at most 150 ms, in tables of up to
 20,000 filters (docs/adr/0033).
 
-A predicate that exceeds a bound is widened and counted (`router.predicates.covering.widening`): it matches
-more messages, so no receiver is lost. It goes on widened, since the RA filter of this router relies on what
-the routers beyond have; with a signature it goes on as it came in, and the RA filter leaves it out. All
-bounds are counts, and the clock is that of the events, so a replay of the events gives the same answers.
+A predicate that exceeds a bound is widened and counted (`router.predicates.covering.widening`). All bounds
+are counts, and the clock is that of the events, so a replay of the events gives the same answers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Keys of pairs of neighbours (derived by RFC 5869 from the network keys of a ring), and replay windows.
 
-Replay windows hold the counters of each neighbour that have come. Their file is mapped into memory: a process
-that is killed leaves what it had accepted.
-
-Of a file that a full disk or a kill has left cut short or empty, the rows that are left count, and `lost`
-says so. Of each other stream, the first counter that comes then counts as the greatest of a full window: what
-came before is not known, and nothing below is taken any more.
+The file of replay windows is mapped into memory: a process that is killed leaves what it had accepted. Of a
+file that a full disk or a kill has left cut short or empty, the rows that are left count, and `lost` says so.
+Of each other stream, the first counter that comes then counts as the greatest of a full window: what came
+before is not known, and nothing below is taken any more.
 """
 
 from __future__ import annotations

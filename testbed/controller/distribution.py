@@ -12,12 +12,8 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
 With a verifier, HELLOs and ACKs must be signed by their routers, and a HELLO must be newer than the last one
 of its router. An ACK that answers no frame under way has no effect: to repeat an ACK changes nothing.
 
-A HELLO alone has no effect on a network that has an epoch: anybody on the host may have sent it. Where it
-names another start of the router than is known, or comes from a router that was given up, the controller asks
-that start with a COMMIT of epoch 0, which changes nothing at any router. Its ACK makes the start the present
-one. All starts of a router are asked under one number until one of them has answered, so that no HELLO voids
-the answer to another. A router that receives frames for another start of it sends a HELLO: once there is an
-epoch, a member that has sent none gets the frames of start 0, and is given up like others.
+A HELLO alone has no effect on a network that has an epoch: anybody on the host may have sent it
+(docs/adr/0028 says how a start is asked).
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. Every event that may have cost a router an advertisement starts a
@@ -26,11 +22,8 @@ short, a router that did not answer, and a router that has restarted. Readers of
 (`captures.rundir.epochs`). A COMMIT lets routers forget the epochs before the last one that was committed
 everywhere, since no router can still originate in those epochs.
 
-A controller that is started after another one takes over (`testbed.controller.liveness`). It knows the starts
-of the routers that sent a HELLO to the other, since a router that has a table sends none. It waits until the
-switches have connected that were up, and then goes on in the epoch of the other, unless something has changed
-meanwhile. It cannot know of a link that went down and came up again while there was no controller: RAs that
-were lost then stay lost until the next epoch.
+A controller that is started after another one takes over (`testbed.controller.liveness`, "A controller that
+takes over" in docs/explanation/faults.md).
 
 An ACK names the epoch that its router is in. A router counts as in an epoch only if its ACKs name that epoch.
 A router that is ahead, because of a frame that this controller never sent, gets a new epoch with a higher

@@ -5,10 +5,8 @@ without a switch. The pipeline depends on the switch's ports alone, so it is ins
 change when trees do. See docs/explanation/emulated-network.md, "Switch pipeline", and `router.wire.header`
 for the addresses.
 
-IPv4 between hosts goes along shortest paths (`ip_rules`). Each switch acts as an IP router does: it forwards
-by the address of the packet, gives the frame the link addresses of its hop and takes one from the time to
-live. So a capture shows who sent a frame on its link, as with CBCB frames, and a packet in a transient loop
-ends.
+IPv4 between hosts goes along shortest paths (`ip_rules`). Each switch acts as an IP router does, so a capture
+shows who sent a frame on its link, as with CBCB frames, and a packet in a transient loop ends.
 """
 
 from __future__ import annotations

@@ -4,11 +4,9 @@ CBCB needs all-pairs path symmetry (protocol paper, section 3.1): the path u -> 
 v -> u in T_v. It also needs subpaths to agree: a node that any tree reaches through interface i of router u
 is reached through i on T_u as well. Both follow when shortest paths are unique, so ties are broken exactly.
 
-**Tie-breaking.** Edge e of the m declared edges gets the integer weight `cost(e) << m | 1 << index(e)`.
-Weights add up along a path, a path uses an edge at most once, so the low m bits of its weight are the set
-of its edges and two different paths never weigh the same. Comparing weights means: compare costs and, if
-they are equal, the edge sets as integers. `m` is that of the declared topology even when links are down, so a
-failure changes no path that it does not cut.
+**Tie-breaking.** Edge e of the m declared edges gets the integer weight `cost(e) << m | 1 << index(e)`
+(docs/adr/0001). Comparing weights means: compare costs and, if they are equal, the edge sets as integers. `m`
+is that of the declared topology even when links are down, so a failure changes no path that it does not cut.
 
 **Subtrees.** Routing schemes with predicates by source need the nodes in a router's subtrees. A class of
 sources (`router.wire.frames.TreeClass`) has one set of nodes in the router's subtree. That set is a union of

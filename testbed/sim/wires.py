@@ -8,8 +8,7 @@ The model, in wall seconds of the emulation that it represents:
 - Bandwidth is a token bucket with the emulation's depth and longest wait (`topos`); a frame
   that would wait longer is dropped. Loss, duplicates, jitter and reordering are drawn from the seed for each
   Ethernet frame.
-- Captures and switches see a frame of a link when it arrives: delayed and shaped frames pass the emulation's
-  captures at that time, too.
+- Captures and switches see a frame of a link when it arrives, as in an emulation.
 """
 
 from __future__ import annotations

@@ -4,13 +4,9 @@ Live processes, simulations and replays have the same layers, from the codec inw
 neighbours confirm (`reliable_control`, an option), signatures (where issuers sign), the core. A recording has
 what goes into the outermost layer and what comes out of it.
 
-**Signatures.** An RA, an SR and a UR are verified when they come in, a message when it is delivered to
-applications, TABLE and COMMIT when they come from the controller, HELLO and ACK by the controller. A frame is
-first checked against the reverse path (`Router.admits`); only then does it cost a verification, and use up a
-number. Numbers of an issuer that came before are refused, by the type of the frame: only a number that a
-signature covers moves a window, so no router can push the window of another. A restart begins with empty
-windows: it is given tables of a new epoch, and a signature covers the epoch. Epochs of another run have the
-same numbers: what issuers sent in earlier runs is below the floor of the verifier.
+**Signatures.** "Mode signed" in docs/explanation/security.md says who verifies what. A frame is first checked
+against the reverse path (`Router.admits`); only then does it cost a verification, and use up a number. Epochs
+of another run have the same numbers: what issuers sent in earlier runs is below the floor of the verifier.
 """
 
 from __future__ import annotations

@@ -1,21 +1,9 @@
 """Control frames that neighbours confirm: `reliable_control`, an option beside the papers' best effort.
 
 A layer between codec and core (`router.protocol.core.layers`), of which the core does not know.
-
-An RA, SR or UR goes out with the flag RELIABLE. Each neighbour that takes it answers with a RECEIPT; to those
-that do not, the frame is sent again, after waits that double, until it has been sent `SENDINGS` times. A copy
-of a frame that was taken is dropped and confirmed once more, since its RECEIPT may be what was lost.
-
-**What is confirmed.** A frame that a router took, or dropped for a reason that a copy of it would meet.
-One that it may take later (its table of the epoch has not come), or that is not authentic
-is not confirmed: the first will be sent again, the second was never sent.
-
-**Epochs.** In a new epoch every router advertises again, and issuers give up the SRs of older epochs. What
-waits for RECEIPTs of an older epoch is given up with them.
-
-A frame that is sent again is overtaken by later ones: the protocol needs no order (docs/adr/0032).
-
-The clock is that of the events, and nothing is drawn at random: a replay gives the same answers.
+docs/explanation/protocol.md has the rules, "Receipts" in docs/reference/wire-format.md what is confirmed, and
+docs/adr/0024 the reasons. The clock is that of the events, and nothing is drawn at random: a replay gives the
+same answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The common part of the schemes with identified RAs: a predicate for each node that issued one.
 
-An identified RA (flag IDENTIFIED) names the predicate of its issuer. It travels down the whole tree of the
-issuer, since no other RA covers it; it replaces the issuer's earlier one by epoch and sequence number,
-and withdraws the predicate if it has no filter. A predicate that was narrowed is thereby known as it is,
-without SRs and URs.
+An identified RA (flag IDENTIFIED) travels down the whole tree of its issuer, since no other RA covers it; it
+replaces the issuer's earlier one by epoch and sequence number, and withdraws the predicate if it has no
+filter.
 
 **No receiver is lost.** An RA of r goes from r to s on the path of T_r, which is the path from s to r on T_s.
 Hence, when s has taken the RA, every router on the path from s to r has, and a message that s sends

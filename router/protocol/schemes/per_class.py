@@ -1,11 +1,8 @@
 """Per-interface forwarding that keeps classes of receivers apart: `[routing] scheme = "pif-classes"`.
 
-`pif` keeps p_i, the predicates of all nodes beyond interface i, and sends a message of s there if it matches
-p_i. On T_s only some of the nodes are beyond i: a message that matches the others alone is sent in vain. Here
-the table holds p_k for each class k of receivers (`class_table`), and a message of s is matched against the
-classes that are beyond i on T_s, and no other. With tables that hold the present predicates, a message
-crosses exactly the links of the paths to the nodes that it matches; there are as many predicates as with
-`pif`, r (n - 1), since each receiver is of one class of every other router.
+The table holds p_k for each class k of receivers (`class_table`), and a message of s is matched against the
+classes that are beyond i on T_s, and no other (docs/adr/0021). There are as many predicates as with `pif`,
+r (n - 1), since each receiver is of one class of every other router.
 
 **RAs** are those of `pif`: a router knows the class of an issuer from its own table. The ingress filter keeps
 classes apart already (`SubtreeFilter`).

@@ -1,9 +1,8 @@
 """The sockets of Open vSwitch: packet sockets of its ports, JSON-RPC to its daemons, and their counters.
 
 With the userspace datapath an ovs-vswitchd receives the frames of each port by a socket with a buffer of
-net.core.rmem_default (`netdev_linux_rxq_construct` in its lib/netdev-linux.c): some 90 Ethernet frames. A
-router sends more than that back to back, the fragments of a long predicate. The kernel drops what has no
-room, and Open vSwitch does not know.
+net.core.rmem_default (`netdev_linux_rxq_construct` in its lib/netdev-linux.c): some 90 Ethernet frames, fewer
+than the fragments of a long predicate.
 
 JSON-RPC 1.0 on a Unix socket is the protocol of ovsdb-server (RFC 7047) and of `ovs-appctl`.
 """

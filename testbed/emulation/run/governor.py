@@ -9,8 +9,7 @@ Lag is seen only when what waited is done, which is late when many processes wai
 stretches in which items are due (the working rate) rises only by what was seen while such items were done at
 that rate. Stretches without items pass faster, and the rate is back at the working rate before the next item.
 
-`EmulationClock` owns the clock and announces its pieces. The clock runs at rate 1 while the network is
-brought up, and at the experiment's rate from second 0 of the workload on.
+`EmulationClock` owns the clock and announces its pieces. docs/explanation/clock.md has the rules.
 """
 
 from __future__ import annotations

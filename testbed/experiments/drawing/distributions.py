@@ -1,11 +1,6 @@
 """Messages and predicates from distributions in files, as the authors' workload generator reads them.
 
-A folder holds `attr_names.dist` (names in messages), `constr_names.dist` (names in constraints), `types.dist`
-(`i` integer, `s` string, `d` double, `b` boolean), and for each type of positive weight `TYPE_operators.dist`
-and `TYPE_values.dist` with TYPE `int`, `string`, `double` or `bool`. A line is a weight and a value,
-separated by a blank; a value of weight 0 never occurs.
-
-Source: the workload generator of CBCBSIM 1.0.2.
+docs/how-to/workloads.md has the files. Source: the workload generator of CBCBSIM 1.0.2.
 """
 
 from __future__ import annotations

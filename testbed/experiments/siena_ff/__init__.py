@@ -1,14 +1,9 @@
 """The notation of the Siena Fast Forwarding (SFF) driver for predicates and messages: tokens and literals.
 
-The grammar is that of `router.predicates.parser`, with the tokens of the driver's scanner:
-
-- the words and, or and none are ordinary names (the operators are `,` `&` `&&` `/\\` and `|` `||` `\\/`);
-  only `any` is reserved;
-- names may contain `/`; comments are `// ...`, `/* ... */` and lines that start with `#`;
-- integers may be hexadecimal (0x1F) or octal (017); such an integer of 64 bits whose highest bit is set is
-  negative, as in C;
-- strings may span lines; \\ooo and \\x with any number of digits are the character of the code, modulo 256,
-  and an unknown escape is its character.
+The grammar is that of `router.predicates.parser`, with the tokens of the driver's scanner
+(docs/explanation/matching.md). The words and, or and none are ordinary names. A hexadecimal or octal integer
+of 64 bits whose highest bit is set is negative, as in C. Strings may span lines, and an unknown escape is its
+character.
 
 A code beyond 127 is a code point; in SFF it is a byte.
 """

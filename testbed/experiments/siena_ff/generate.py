@@ -1,11 +1,10 @@
 """Generator of synthetic forwarding tables and messages for measurements of matching.
 
 Source: Carzaniga's slides on content-based forwarding, "Workload Parameters" (those of the SIGCOMM 2003
-paper): messages of 5 to 10 attributes, filters of 1 to 6 constraints, names and strings from a dictionary
-of 1,000 words by Zipf's law, half of all values strings; the rest are integers, uniform over 100 values (as
-in the authors' simulator). The slides leave the rest open; it was chosen as follows. The type of a value does
-not depend on its name; the names in a message, and in a filter, are distinct; a prefix, suffix or substring
-is a whole word; the numbers of filters of two interfaces differ by at most one.
+paper; docs/explanation/matching.md), with integers uniform over 100 values, as in the authors' simulator. The
+slides leave the rest open; it was chosen as follows. The type of a value does not depend on its name; the
+names in a message, and in a filter, are distinct; a prefix, suffix or substring is a whole word; the numbers
+of filters of two interfaces differ by at most one.
 
 The words of the dictionary consist of syllables, have four letters or more, and are about as long as English
 words. It depends on its size alone, and a smaller dictionary is a prefix of a larger one, so tables and

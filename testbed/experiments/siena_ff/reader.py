@@ -1,11 +1,6 @@
 """Reader of the statements of the Siena Fast Forwarding driver's language, from text in pieces.
 
-::
-
-    ifconfig N predicate ;        select attributes ;       consolidate ;      clear [recycle] ;
-    output on | off | count ;     statistics ["format"] ;   timer start | stop ;    set NAME = VALUE ;
-
-Attributes are separated by blanks or commas; `testbed.experiments.siena_ff` describes predicates. A
+docs/explanation/matching.md has the statements, `testbed.experiments.siena_ff` describes predicates. A
 constraint that a single regular expression matches is not tokenized, which is five times as fast. The
 expression accepts a subset of the grammar; all other text goes to the parser, which reads it or reports the
 error.
