@@ -123,6 +123,19 @@ def test_a_relay_sends_a_sequential_sub_back_after_its_last_child() -> None:
     assert (router.counters.subs_received, router.counters.subs_forwarded) == (7, 3)
 
 
+def test_a_sequential_sub_brings_what_it_was_offered_back_and_a_router_does_not_keep_it() -> None:
+    router = attention_router(fan_out="sequential", remote="all")
+    asking = sub(body=replace(SUB, nonce=2, offered=((11, 1), (11, 2))))
+    ((_, onward),) = sent(received(router, 11, asking))
+    assert onward.body == asking.body
+    more = replace(SUB, nonce=2, offered=((11, 1), (11, 2), (12, 1)))
+    (entry,) = state_of(router).table
+    assert entry.walk is not None
+    assert entry.walk.body == entry.walk.frame.body == replace(SUB, nonce=2)
+    ((to, following),) = sent(received(router, 12, replace(onward, body=more)))
+    assert (to, following.body) == ({3}, more)
+
+
 @pytest.mark.parametrize("why", ["leaf", "hop_limit", "sub_refused"])
 def test_a_router_that_cannot_serve_a_sequential_sub_or_send_it_on_sends_it_back(why: str) -> None:
     router = attention_router(fan_out="sequential", subscriptions=1)

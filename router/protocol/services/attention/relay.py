@@ -229,8 +229,8 @@ class Relay:
             children = frozenset()
             context.drop(Drop.HOP_LIMIT)
         if options.fan_out == "sequential":
-            entry.walk = Walk.of(frame, replace(body, offered=known), children)
-            return actions + self._walk(entry, entry.walk, now)
+            entry.walk = Walk.of(frame, body, children)
+            return actions + self._walk(entry, entry.walk, known, now)
         if not children:
             return actions
         left_us = min(body.lifetime_left_us, microseconds(entry.deadline - now))
@@ -250,16 +250,17 @@ class Relay:
         if entry is None or walk is None or not walk.came_back(interface, frame):
             return self._context.drop(Drop.REVERSE_PATH)
         entry.remaining = min(entry.remaining, body.remaining)
-        return self._walk(entry, walk, now) if entry.active and entry.remaining else []
+        goes_on = entry.active and entry.remaining
+        return self._walk(entry, walk, body.offered, now) if goes_on else []
 
-    def _walk(self, entry: Entry, walk: Walk, now: float) -> list[Action]:
+    def _walk(self, entry: Entry, walk: Walk, offered: tuple[PublicationId, ...], now: float) -> list[Action]:
         """Sends a SUB to the next child, or back where it came from when all have sent it back."""
         self._context.counters.subs_forwarded += 1
         asked = frozenset(walk.children[:1])
         entry.forwarded_to |= asked
         left_us = min(walk.body.lifetime_left_us, microseconds(entry.deadline - now))
-        offered = walk.body.offered[:MAX_OFFERED]
-        rest = replace(walk.body, remaining=entry.remaining, offered=offered, lifetime_left_us=left_us)
+        bare, offered = walk.body, offered[:MAX_OFFERED]
+        rest = replace(bare, remaining=entry.remaining, lifetime_left_us=left_us, offered=offered)
         hops = 1 if asked else 0
         return [Send(asked or frozenset({entry.interface}), _carrying(rest, walk.frame, hops))]
 

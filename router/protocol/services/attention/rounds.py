@@ -286,9 +286,10 @@ class Homes:
         current = frame.epoch == self._context.epoch
         if box is None or walk is None or not current or not walk.came_back(interface, frame):
             return self._context.drop(Drop.OWN_FRAME)
-        return self._walk(box, walk, now)
+        assert isinstance(frame.body, Subscription)
+        return self._walk(box, walk, frame.body.offered[:MAX_OFFERED], now)
 
-    def _walk(self, box: Box, walk: Walk, now: float) -> list[Action]:
+    def _walk(self, box: Box, walk: Walk, offered: tuple[PublicationId, ...], now: float) -> list[Action]:
         """Sends the SUB to the next child; there is no walk once all have sent it back."""
         box.walk = walk if walk.children else None
         if box.walk is None:
@@ -297,7 +298,7 @@ class Homes:
         box.forwarded_to |= to
         self._context.counters.subs_issued += 1
         left_us = microseconds(box.deadline - now)
-        body = replace(walk.body, remaining=box.remaining, lifetime_left_us=left_us)
+        body = replace(walk.body, remaining=box.remaining, lifetime_left_us=left_us, offered=offered)
         return [Send(to, replace(walk.frame, body=body))]
 
     def _ask(self, box: Box, now: float, flags: SubscriptionFlags = SubscriptionFlags.NONE) -> list[Action]:
@@ -323,7 +324,7 @@ class Homes:
         )
         if options.fan_out == "sequential":
             frame = context.issued(FrameType.SUB, box.number, body)
-            return self._walk(box, Walk.of(frame, body, interfaces), now)
+            return self._walk(box, Walk.of(frame, body, interfaces), body.offered, now)
         actions: list[Action] = []
         for asked, through in fan_out(options.fan_out, box.remaining, interfaces).items():
             context.counters.subs_issued += 1

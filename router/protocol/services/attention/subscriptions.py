@@ -46,8 +46,9 @@ class Walk:
     """A SUB that asks the children of a router one after the other (`fan_out = "sequential"`).
 
     Attributes:
-        frame: the SUB as it came here, or was issued.
-        body: of the SUB, with the publications that it was offered since.
+        frame: the SUB as it came here, or was issued, without the publications that it was offered: it brings
+            them back, and a router need not keep them.
+        body: of the frame.
         children: interfaces of the children that have not sent it back, in order; the first is asked now.
     """
 
@@ -58,9 +59,9 @@ class Walk:
     @classmethod
     def of(cls, frame: Frame, body: Subscription, children: Iterable[int]) -> Walk:
         """The walk that begins; each SUB begins with another child, so that no child is exhausted first."""
-        ordered = sorted(children)
+        ordered, bare = sorted(children), replace(body, offered=())
         first = body.nonce % max(1, len(ordered))
-        return cls(frame, body, ordered[first:] + ordered[:first])
+        return cls(replace(frame, body=bare), bare, ordered[first:] + ordered[:first])
 
     def came_back(self, interface: int, frame: Frame) -> bool:
         """Takes the SUB back from a child; False: the child was not asked, or it is another SUB."""
@@ -70,7 +71,6 @@ class Walk:
         if not same or self.children[:1] != [interface]:
             return False
         del self.children[0]
-        self.body = replace(mine, offered=body.offered)
         return True
 
 
