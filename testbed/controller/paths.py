@@ -21,7 +21,7 @@ kernel, callee = _COMPILER.kernel, _COMPILER.callee
 def shortest_paths(
     first: Array, neighbour: Array, cost: Array, edge: Array, sources: Array, parents: Array
 ) -> None:
-    """Fills `parents` (int32 [n, n], by source and node) for each of `sources`; elsewhere it stays.
+    """Fills `parents` (int32 [sources, n]): a row for each source, in their order; the root stays as it is.
 
     Dijkstra on cost. Of two parents with paths of equal cost, the path is lighter whose highest edge outside
     the other path is lower: the highest edge that only one of two sets has decides which set, as an integer,
@@ -32,8 +32,8 @@ def shortest_paths(
     hops = np.zeros(count, np.int64)
     last_edge = np.zeros(count, np.int64)
     done = np.empty(count, np.bool_)
-    for source in sources:
-        parent = parents[source]
+    for row in range(len(sources)):
+        source, parent = sources[row], parents[row]
         distance[:] = np.iinfo(np.int64).max
         done[:] = False
         distance[source] = 0

@@ -16,7 +16,7 @@ class of r alone. So a bit for each pair of classes is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -118,6 +118,13 @@ def spanning_trees(
     """
     links = _links_up(topology, down_links, down_nodes)
     count = len(topology.nodes)
+    # The paths of an acyclic graph are its shortest paths.
+    used = spanning_links(count, links)
+    return _shortest_path_forest(Adjacency.of(count, used), _sources_up(count, down_nodes), links)
+
+
+def spanning_links(count: int, links: Iterable[Link]) -> list[Link]:
+    """Returns the links of the minimum spanning tree, or of one in each component, of so many nodes."""
     component = list(range(count))
 
     def root(node: int) -> int:
@@ -132,8 +139,7 @@ def spanning_trees(
         if u != v:
             component[u] = v
             used.append(link)
-    # The paths of an acyclic graph are its shortest paths.
-    return _shortest_path_forest(Adjacency.of(count, used), _sources_up(count, down_nodes), links)
+    return used
 
 
 @lru_cache(maxsize=1)
@@ -174,12 +180,19 @@ def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozen
 def _shortest_path_forest(
     adjacency: Adjacency, sources: npt.NDArray[np.intp], links: tuple[Link, ...]
 ) -> Forest:
-    from testbed.controller.paths import shortest_paths  # Numba takes half a second to load.
-
     count = len(adjacency.first) - 1
     parents = np.full((count, count), NO_PARENT, np.int32)
-    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents)
+    parents[sources] = parents_from(adjacency, sources)
     return Forest(sources, parents, links)
+
+
+def parents_from(adjacency: Adjacency, sources: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+    """Returns int32 [sources, n]: the trees of some sources, as rows of `Forest.parents`."""
+    from testbed.controller.paths import shortest_paths  # Numba takes half a second to load.
+
+    found = np.full((len(sources), len(adjacency.first) - 1), NO_PARENT, np.int32)
+    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, found)
+    return found
 
 
 def _sources_up(count: int, down_nodes: frozenset[int]) -> npt.NDArray[np.intp]:
