@@ -62,8 +62,8 @@ def draw(panel: Panel, axes: Axes) -> None:
         (axes.axhline, panel.paper, ":"),
         (axes.axvline, panel.paper_x, ":"),
     ):
-        for label, level in levels.items():
-            rule(level, color=GREY, linestyle=dashes, linewidth=1.2, label=label)
+        for number, (label, level) in enumerate(levels.items()):
+            rule(level, color=GREY, linestyle="-." if number else dashes, linewidth=1.2, label=label)
     if panel.points:
         # A count may be 0, which a logarithmic axis does not have.
         if axes.dataLim.x0 > 0:

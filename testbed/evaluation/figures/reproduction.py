@@ -285,6 +285,7 @@ for _name, _place, _doc in (
     ("alpha", "alpha:Alpha", "The disjunction advantage (slides, part III)."),
     ("schemes", "schemes:Schemes", "Routing schemes against the formulas of the slides."),
     ("formulas", "formulas:Formulas", "Each formula of the slides' summary table; d on power-law graphs."),
+    ("scale", "scale:Scale", "State and control traffic of up to 100,000 routers."),
     (
         "attention",
         "attention:Attention",

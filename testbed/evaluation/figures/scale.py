@@ -1,0 +1,261 @@
+"""Internet scale: the state of routers and the control traffic of networks of up to 100,000 routers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise, product
+from statistics import median
+from typing import Any
+
+from testbed.evaluation.figures.reproduction import (
+    LAYERS,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    Table,
+)
+from testbed.evaluation.figures.schemes import SCHEMES
+from testbed.evaluation.figures.steady_large import EXACT, FILTERS, HUBS, KINDS, MOST, ROUTERS, SENDERS
+from testbed.experiments.config import WorkloadOptions
+
+_Points = list[tuple[float, float]]
+_Value = Callable[[Mapping[str, Any]], float | None]
+
+#: Bytes a constraint of the compiled engine with 1,000,000 constraints (docs/explanation/matching.md).
+_BYTES = 44
+_MEMORY = {f"{size} GB": size * 1e9 / _BYTES for size in (1, 16)}
+_HOW = dict(zip(KINDS, ("no covering", "covering"), strict=True))
+_COMPARED = ("rows", "filters", "constraints", "bytes", "ra_crossings", "received", "false_positives")
+#: Changes of predicates a second and router: those of the workload of an experiment.
+_RATE = (
+    (WorkloadOptions.receivers_percent / 100)
+    * (WorkloadOptions.changing_receivers_percent / 100)
+    / WorkloadOptions.predicate_change_interval_s
+)
+#: Key -> label, and the exponent of its growth with n that is predicted.
+_DOMAINS = {
+    "flat": ("flat", 1.0),
+    "merged": ("domains, disjunction", 1.0),
+    "fewer": (f"domains, {FILTERS} filters", 0.5),
+}
+#: Scheme -> the slides' formula of a router without covering, and the exponent of its growth with n.
+_SLIDES = {"psf": ("s r M_p d / n", 1.0), "ips": ("r M_p", 1.0), "pif": ("n r M_p", 2.0)}
+_X = "routers"
+
+
+class Scale(Reproduction):
+    title = "Internet scale, calculated"
+    paper = (
+        "PSF s r M_p d + s log n, in power-law graphs O(n^2 log log n); iPS n r M_p alpha(r / Delta); PIF "
+        "n^2 r M_p alpha(r / Delta) + M(broadcast); DRP r s M_p + M(unicast): the state of all routers "
+        "(slides on routing, part III).",
+    )
+    deviations = (
+        "Exact: tables, RAs and messages of the networks that are simulated, from the order in which RAs "
+        "arrive. Exact too: how many receivers are behind each entry, on spanning trees for all routers, on "
+        f"shortest-path trees up to {EXACT:,} nodes by the classes of all routers. Beyond, `psf` is that of "
+        f"the trees of {SENDERS} senders, its fullest router that of the sample, and `pif` that of "
+        f"{ROUTERS} routers at random and the {HUBS} of most links; `ips` and `pif-classes` need the trees "
+        "of all sources and are not calculated.",
+        "An entry of k receivers has the mean size of the disjunction of k predicates of the protocol "
+        f"paper's workload; above {MOST:,} receivers that of {MOST:,}. That is too much: the disjunction of "
+        "more shrinks towards a filter for each attribute.",
+        "75 % of the routers receive, 20 % send, and state is for messages of these senders. The graphs have "
+        "degrees of a power law (exponent 2.2) and links of unit cost. d grows as log log n, so that s r M_p "
+        "d / n has an exponent a little above 1.",
+        "The fullest router of psf and ips also holds the predicate of every receiver (RIB). A constraint "
+        f"takes {_BYTES} bytes ([matching.md](../explanation/matching.md#measurements)). `~`: extrapolated "
+        "by the growth between the last two points.",
+        "A domain has sqrt(n) routers, whose interests are as random as all others. Its border advertises "
+        f"the disjunction of its predicates, or at most {FILTERS} filters that cover it.",
+    )
+    measure = "testbed.evaluation.figures.steady_large:measure"
+    calculates = True
+
+    def cases(self, size: str) -> list[Case]:
+        paper = size == "paper"
+        nodes = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000) if paper else (100, 1_000, 10_000)
+        simulated = {100: SCHEMES, 200: SCHEMES, 400: ("pif", "ips")} if paper else {25: SCHEMES}
+        found = [
+            _case("simulated", n, layer=layer, scheme=scheme)
+            for (n, schemes), layer in product(simulated.items(), LAYERS)
+            for scheme in schemes
+        ]
+        found += [_case("state", n, layer=layer) for n, layer in product(nodes, LAYERS)]
+        return found + [_case("domains", n) for n in nodes]
+
+    def judge(self, results: Results) -> Iterator[Statement]:
+        for case in results.where(part="simulated"):
+            yield _equal(results, case)
+        for layer in LAYERS:
+            yield _sampled(results, layer)
+            for scheme, (formula, exponent) in _SLIDES.items():
+                curves = _curves(results, layer, _state(scheme, "apart", "mean"))
+                subject = f"{layer}, {scheme}, no covering"
+                yield _grows(
+                    f"{subject}: exponent of the mean state of a router ({formula})", curves, exponent
+                )
+        for key, (label, exponent) in _DOMAINS.items():
+            yield _grows(f"{label}: exponent of the state of a router", _of_domains(results, key), exponent)
+
+    def panels(self, results: Results) -> list[Panel]:
+        def panel(title: str, y: str, curves: Mapping[str, list[_Points]], **more: Any) -> Panel:
+            return Panel(title, y, curves, x=_X, percent=False, points=True, **more)
+
+        found = []
+        for layer, (kind, how) in product(LAYERS, _HOW.items()):
+            curves = {each: _curves(results, layer, _state(each, kind, "max")) for each in SCHEMES}
+            found.append(panel(f"{layer}, {how}: the fullest router", "constraints", curves, floor=_MEMORY))
+        changes = {"psf, ips, drp": _curves(results, LAYERS[0], lambda run: _RATE * (run["nodes"] - 1))}
+        changes |= {f"pif, {each}": _curves(results, each, _advertised) for each in LAYERS}
+        found.append(panel("Changes of predicates", "RAs a router and second", changes))
+        domains = {label: _of_domains(results, key) for key, (label, _) in _DOMAINS.items()}
+        return [*found, panel("Domains, no covering", "constraints a router", domains)]
+
+    def tables(self, results: Results) -> list[Table]:
+        feasible = []
+        for layer, (kind, how), scheme in product(LAYERS, _HOW.items(), SCHEMES):
+            points = _medians(_curves(results, layer, _state(scheme, kind, "max")))
+            if len(points) > 1:
+                (n, most), growth = points[-1], f"n^{_exponent(points):.2f}"
+                limits = (_feasible(points, each) for each in _MEMORY.values())
+                feasible.append([layer, how, scheme, f"{n:,.0f}", f"{most:,.0f}", growth, *limits])
+        known = [case for case in results.where(part="state") if results.values(case, "exact table max")]
+        keys = ("exact table mean", "exact table max", "false positives")
+        trees = [
+            [
+                *map(str, (case.facts["nodes"], case.facts["layer"])),
+                *(results.band(case, key) for key in keys),
+            ]
+            for case in known
+        ]
+        of_domains = (*_DOMAINS, "needed", "wasted")
+        domains = [
+            [str(case.facts["nodes"]), *(results.band(case, key) for key in of_domains)]
+            for case in results.where(part="domains")
+        ]
+        labels = [label for label, _ in _DOMAINS.values()]
+        return [
+            Table(
+                "Feasible: the largest n with memory for the table of the fullest router",
+                ("layer", "predicates", "scheme", "largest n", "constraints", "growth", *_MEMORY),
+                feasible,
+            ),
+            Table(
+                "All classes known: TABLE with subtrees, kB a router; false positives of pif at routers",
+                ("n", "layer", "mean", "greatest", "false positives"),
+                trees,
+            ),
+            Table(
+                "Domains: constraints a router; shares of the pairs of a message and a domain",
+                ("n", *labels, "with a receiver", f"{FILTERS} filters match in vain"),
+                domains,
+            ),
+        ]
+
+
+def _case(part: str, nodes: int, **more: str) -> Case:
+    facts = {"part": part, "nodes": nodes, **more}
+    return Case(", ".join([part, f"{nodes} nodes", *more.values()]), {}, facts)
+
+
+def _state(scheme: str, kind: str, statistic: str) -> _Value:
+    """Returns what takes constraints a router from a run: of all routers if known, else of the sample."""
+    key = f"{scheme} {kind} {statistic}"
+
+    def value(run: Mapping[str, Any]) -> float | None:
+        if scheme == "drp":
+            return float(run["r M"])
+        found = run.get(f"exact {key}", run.get(key))
+        known = run["r M"] if statistic == "max" and scheme in ("psf", "ips") else 0.0
+        return None if found is None else found + known
+
+    return value
+
+
+def _advertised(run: Mapping[str, Any]) -> float | None:
+    """RAs of changes that come to a router in a second."""
+    crossings = run.get("pif crossings", run.get("exact pif crossings"))
+    return None if crossings is None else _RATE * crossings
+
+
+def _curves(results: Results, layer: str, value: _Value) -> list[_Points]:
+    cases = results.where(part="state", layer=layer)
+    return results.curves_over([(case.facts["nodes"], case) for case in cases], value)
+
+
+def _of_domains(results: Results, key: str) -> list[_Points]:
+    return results.curves_over([(each.facts["nodes"], each) for each in results.where(part="domains")], key)
+
+
+def _medians(curves: list[_Points]) -> _Points:
+    of: dict[float, list[float]] = {}
+    for n, value in (point for curve in curves for point in curve):
+        of.setdefault(n, []).append(value)
+    return [(n, median(each)) for n, each in sorted(of.items())]
+
+
+def _exponent(points: _Points) -> float:
+    """Returns the exponent of the growth between the last two points."""
+    (n, before), (m, after) = points[-2:]
+    return math.log(after / before) / math.log(m / n)
+
+
+def _feasible(points: _Points, limit: float) -> str:
+    """Returns the number of nodes at which a quantity that grows comes to a limit."""
+    for pair in pairwise(points):
+        (n, before), _ = pair
+        exponent = _exponent(list(pair))
+        if (pair == tuple(points[-2:]) or pair[1][1] > limit) and exponent > 0:
+            found = n * math.exp(math.log(limit / before) / exponent)
+            return f"{'~' if found > points[-1][0] else ''}{found:.1e}"
+    return "any"
+
+
+def _equal(results: Results, case: Case) -> Statement:
+    runs = results.runs(case)
+    off = [abs(run[f"calculated {key}"] - run[f"simulated {key}"]) for run in runs for key in _COMPARED]
+    differing, rows = (sum(run[key] for run in runs) for key in ("differing", "simulated rows"))
+    return Statement(
+        f"{case.label}: table rows that calculation and simulation do not share; differences of state, RAs, "
+        "messages and false positives",
+        "0; 0",
+        f"{differing} of {rows}; {sum(off)}" if runs else "no run",
+        rows > 0 and not differing and not any(off),
+    )
+
+
+def _sampled(results: Results, layer: str) -> Statement:
+    """Where all classes are known, the mean state by both ways: sampled, or exact on a tree."""
+    runs = [run for case in results.where(part="state", layer=layer) for run in results.runs(case)]
+    off = [
+        abs(run[key] - exact) / run.get(f"{scheme} {kind} error", 1e-9 * exact)
+        for run in runs
+        for scheme, kind in product(("pif", "psf"), KINDS)
+        if (exact := run.get(f"exact {(key := f'{scheme} {kind} mean')}")) is not None
+    ]
+    near = sum(each <= 2 for each in off)
+    sampled = layer != "spanning-tree"
+    return Statement(
+        f"{layer}: mean states of pif and psf "
+        + (
+            "whose interval (2 standard errors) has the exact value"
+            if sampled
+            else "equal to the exact value"
+        ),
+        "85 % or more" if sampled else "all",
+        f"{near} of {len(off)}" if off else "no run",
+        bool(off) and near >= (0.85 if sampled else 1) * len(off),
+    )
+
+
+def _grows(text: str, curves: list[_Points], predicted: float) -> Statement:
+    points = _medians(curves)
+    found = _exponent(points) if len(points) > 1 else math.nan
+    measured = (
+        f"{found:.2f}, {points[-2][0]:,.0f} to {points[-1][0]:,.0f} nodes" if len(points) > 1 else "no run"
+    )
+    return Statement(text, f"{predicted:g} within 0.1", measured, abs(found - predicted) <= 0.1)
