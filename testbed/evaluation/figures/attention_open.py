@@ -173,11 +173,8 @@ class AttentionOpen(Reproduction):
     deviations = (
         "Max is 10, but in rows that name it: with less, paced links are not full.",
         "A FLUSH counts as a publication, be it a copy, an offer of custody or the answer to an offer.",
-        "`normalised = false` gives event i subscribers at i^-0.7 of all routers; `subscriptions_from_s` is "
-        "the time at which caches are full.",
-        "`entries`: active subscriptions of other routers in the table of a router, the mean of samples in "
-        "the middle half of the run; CBR has every subscription in its lifetime at every router. The "
-        "delay is the mean age at a delivery; CBR delivers at the upload, for links have no delay.",
+        "Entries are active subscriptions of other routers, the mean of samples in the middle half of a run, "
+        "of CBR all subscriptions; the delay is the mean age at a delivery, with CBR 0.",
         "Size `small` is the experiment `diallo-small` with every variant; size `paper` is `diallo`, table "
         "1, with those that bear on the difference to the paper's numbers; size `large` is table 1 with ten "
         "times its routers and its publications.",
