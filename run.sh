@@ -180,31 +180,31 @@ run_tests() {
     trap 'exit 130' INT HUP
     local failed=() unstable=() real_passed=1 others_passed=1
     local real=(tests/emulation) others=(tests/bench tests/conformance tests/properties tests/spark tests/unit)
-    # On all processors; tests/conftest.py says which tests share a process.
-    local parallel=(-q --hypothesis-profile=repeatable -n auto --no-loadscope-reorder)
+    # tests/conftest.py says which tests share a process.
+    local parallel=(-q --hypothesis-profile=repeatable --no-loadscope-reorder)
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
     "$venv/bin/ruff" check . || failed+=("ruff check")
     "$venv/bin/mypy" || failed+=(mypy)
     "$venv/bin/codespell" || failed+=(codespell)
     if [[ ${1-} == fast ]]; then
-        "$venv/bin/pytest" "${parallel[@]}" -m "not (root or emulation or spark or browser)" \
+        "$venv/bin/pytest" "${parallel[@]}" -n auto -m "not (root or emulation or spark or browser)" \
             tests/conformance tests/unit "${@:2}" || failed+=(pytest)
     elif (($#)); then
         "$venv/bin/pytest" "$@" || failed+=(pytest)
     else
-        # Emulations wait for much of their time: the other tests run meanwhile, at a low priority,
-        # and are printed at the end.
+        # Emulations wait for much of their time: two at once, on any machine. The other tests run meanwhile on all
+        # processors, at a low priority, and are printed at the end.
         log=$(mktemp)
         set -m # else the tests, and all that they start, would ignore Ctrl-C
-        nice -n 10 "$venv/bin/pytest" -o cache_dir=.pytest_cache/others "${parallel[@]}" "${others[@]}" >"$log" 2>&1 &
+        nice -n 10 "$venv/bin/pytest" -o cache_dir=.pytest_cache/others "${parallel[@]}" -n auto "${others[@]}" >"$log" 2>&1 &
         others_pid=$!
         set +m
         trap 'kill -INT "$others_pid" 2>/dev/null && wait "$others_pid" || :; cat "$log"; rm -f "$log"' EXIT
-        "$venv/bin/pytest" --hypothesis-profile=repeatable "${real[@]}" || real_passed=0
+        "$venv/bin/pytest" -o cache_dir=.pytest_cache/real "${parallel[@]}" -n 2 "${real[@]}" || real_passed=0
         wait "$others_pid" || others_passed=0
         cat "$log"
         : >"$log"
-        ((real_passed)) || run_again .pytest_cache "${real[@]}" || failed+=("pytest ${real[*]}")
+        ((real_passed)) || run_again .pytest_cache/real "${real[@]}" || failed+=("pytest ${real[*]}")
         ((others_passed)) || run_again .pytest_cache/others "${others[@]}" || failed+=("pytest ${others[*]}")
     fi
     # What a check printed stands above everything that the tests printed.

@@ -29,7 +29,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 #: What takes long begins first, so that no process is left alone with it at the end.
-_FIRST = ("tests/spark/", "tests/unit/figures/")
+_FIRST = (
+    "tests/spark/",
+    "tests/unit/figures/",
+    "tests/emulation/test_stock_kernel.py",
+    "tests/emulation/test_mutations.py",
+)
+#: Modules of emulations that read the same runs (the fixture `emulated`).
+_OF_SHARED_RUNS = {f"tests/emulation/test_{name}.py" for name in ("attention", "mutations", "privacy", "run")}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,7 +47,10 @@ class _Shared(LoadScopeScheduling):  # type: ignore[misc]
     """Gives the tests of a module, which share its fixtures, to the same process, and so tests/spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+        module = nodeid.partition("::")[0]
+        if module.startswith("tests/spark/"):
+            return "tests/spark"
+        return "shared runs" if module in _OF_SHARED_RUNS else module
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import CBCB, Cbcb, Held
+from router.system import LIBC
+from tests.support.command import CBCB, STATE, Cbcb, Held
 from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
+
+#: Of unshare(2): a mount namespace. Python 3.11 has neither.
+_CLONE_NEWNS = 0x00020000
 
 
 @cache
@@ -28,6 +33,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("emulation") and (reason := why_not_here()):
             item.add_marker(pytest.mark.skip(reason=f"this machine cannot emulate: {reason}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def states_of_its_own() -> None:
+    """Gives each process of tests a /run/cbcb of its own: `cbcb` neither finds nor cleans runs of others."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    assert LIBC.unshare(_CLONE_NEWNS) == 0
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    STATE.mkdir(mode=0o755, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "cbcb", str(STATE)], check=True)
 
 
 @pytest.fixture(scope="session")

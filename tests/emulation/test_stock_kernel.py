@@ -45,7 +45,7 @@ pytestmark = pytest.mark.emulation
 T = TypeVar("T")
 _IN_GUEST = "CBCB_STOCK_KERNEL" in os.environ
 #: Wall seconds of the guest, its boot included.
-_GUEST_S = 600
+_GUEST_S = 900
 #: Names of the tests that run in the guest on any machine.
 _OF_GUEST: list[str] = []
 #: Tests of this file that this process runs, by name: a guest runs no others.
