@@ -16,6 +16,7 @@ from typing import Any
 from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SEED, Case, Reproduction, Results
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.job import peak_memory
 from testbed.evaluation.sweeps.runner import run_and_keep
 from testbed.evaluation.sweeps.spec import Job, identity
 from testbed.experiments.config.hop_limit import load_checked
@@ -149,7 +150,7 @@ def reproduce(
     unit = "wall_s" if engine == "run" else "cpu_s"
     costs = {
         "s": calculated_s + sum(each[unit] for each in kept),
-        "peak_memory_bytes": max((each.get("peak_memory_bytes", 0) for each in kept), default=0),
+        "peak_memory_bytes": max((each.get("peak_memory_bytes", 0) for each in kept), default=peak_memory()),
     }
     made = [row["source"] for row in rows.values()]
     return Reproduced(Results(measured), failures, states_of(made or [source_version()]), costs)

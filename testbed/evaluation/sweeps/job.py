@@ -59,8 +59,7 @@ def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
         keys, costs = run(job)
     except Exception as problem:
         error, trace = f"{type(problem).__name__}: {problem}".splitlines()[0], traceback.format_exc()
-    # Of the process since its start: the bound of a worker that made greater runs before is too high.
-    costs.setdefault("peak_memory_bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    costs.setdefault("peak_memory_bytes", peak_memory())
     costs |= {"wall_s": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
     return Row(
         identity=job.identity,
@@ -72,6 +71,11 @@ def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
         costs=costs,
         source=job.source,
     )
+
+
+def peak_memory() -> int:
+    """Returns the greatest memory of this process since its start, bytes: a worker's earlier runs count."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def simulate_job(job: Job, keep: str | None = None) -> Row:
