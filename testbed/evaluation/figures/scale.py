@@ -35,14 +35,11 @@ _RATE = (
     * (WorkloadOptions.changing_receivers_percent / 100)
     / WorkloadOptions.predicate_change_interval_s
 )
-#: Key -> label, and the exponent of its growth with n that is predicted.
-_DOMAINS = {
-    "flat": ("flat", 1.0),
-    "merged": ("domains, disjunction", 1.0),
-    "fewer": (f"domains, {FILTERS} filters", 0.5),
-}
+_DOMAINS = {"flat": "flat", "merged": "domains, disjunction", "fewer": f"domains, {FILTERS} filters"}
 #: Scheme -> the slides' formula of a router without covering, and the exponent of its growth with n.
 _SLIDES = {"psf": ("s r M_p d / n", 1.0), "ips": ("r M_p", 1.0), "pif": ("n r M_p", 2.0)}
+#: Extrapolation ends at so many times the largest n.
+_FAR = 1_000
 _X = "routers"
 
 
@@ -88,18 +85,19 @@ class Scale(Reproduction):
         return found + [_case("domains", n) for n in nodes]
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        for case in results.where(part="simulated"):
+        for case in results.where(what="simulated"):
             yield _equal(results, case)
         for layer in LAYERS:
             yield _sampled(results, layer)
-            for scheme, (formula, exponent) in _SLIDES.items():
-                curves = _curves(results, layer, _state(scheme, "apart", "mean"))
-                subject = f"{layer}, {scheme}, no covering"
-                yield _grows(
-                    f"{subject}: exponent of the mean state of a router ({formula})", curves, exponent
-                )
-        for key, (label, exponent) in _DOMAINS.items():
-            yield _grows(f"{label}: exponent of the state of a router", _of_domains(results, key), exponent)
+        for scheme, (formula, exponent) in _SLIDES.items():
+            curves = _curves(results, "spt", _state(scheme, "apart", "mean"))
+            yield _grows(
+                f"spt, {scheme}, no covering: growth of a router's mean state ({formula})", curves, exponent
+            )
+        for key, of_domains in (("merged", None), ("fewer", 0.5)):
+            yield _grows(
+                f"{_DOMAINS[key]}: growth of a router's state", _of_domains(results, key), of_domains
+            )
 
     def panels(self, results: Results) -> list[Panel]:
         def panel(title: str, y: str, curves: Mapping[str, list[_Points]], **more: Any) -> Panel:
@@ -112,18 +110,19 @@ class Scale(Reproduction):
         changes = {"psf, ips, drp": _curves(results, LAYERS[0], lambda run: _RATE * (run["nodes"] - 1))}
         changes |= {f"pif, {each}": _curves(results, each, _advertised) for each in LAYERS}
         found.append(panel("Changes of predicates", "RAs a router and second", changes))
-        domains = {label: _of_domains(results, key) for key, (label, _) in _DOMAINS.items()}
+        domains = {label: _of_domains(results, key) for key, label in _DOMAINS.items()}
         return [*found, panel("Domains, no covering", "constraints a router", domains)]
 
     def tables(self, results: Results) -> list[Table]:
         feasible = []
-        for layer, (kind, how), scheme in product(LAYERS, _HOW.items(), SCHEMES):
-            points = _medians(_curves(results, layer, _state(scheme, kind, "max")))
-            if len(points) > 1:
-                (n, most), growth = points[-1], f"n^{_exponent(points):.2f}"
-                limits = (_feasible(points, each) for each in _MEMORY.values())
-                feasible.append([layer, how, scheme, f"{n:,.0f}", f"{most:,.0f}", growth, *limits])
-        known = [case for case in results.where(part="state") if results.values(case, "exact table max")]
+        for scheme, (kind, how) in product(SCHEMES, _HOW.items()):
+            row = [scheme, how]
+            for layer in LAYERS:
+                points = _medians(_curves(results, layer, _state(scheme, kind, "max")))
+                grown = [f"n^{_exponent(points):.2f}"] if len(points) > 1 else ["-"]
+                row += [*grown, *(_feasible(points, each) for each in _MEMORY.values())]
+            feasible.append(row)
+        known = [case for case in results.where(what="state") if results.values(case, "exact table max")]
         keys = ("exact table mean", "exact table max", "false positives")
         trees = [
             [
@@ -135,13 +134,12 @@ class Scale(Reproduction):
         of_domains = (*_DOMAINS, "needed", "wasted")
         domains = [
             [str(case.facts["nodes"]), *(results.band(case, key) for key in of_domains)]
-            for case in results.where(part="domains")
+            for case in results.where(what="domains")
         ]
-        labels = [label for label, _ in _DOMAINS.values()]
         return [
             Table(
                 "Feasible: the largest n with memory for the table of the fullest router",
-                ("layer", "predicates", "scheme", "largest n", "constraints", "growth", *_MEMORY),
+                ("scheme", "predicates", *(f"{a}: {b}" for a, b in product(LAYERS, ("growth", *_MEMORY)))),
                 feasible,
             ),
             Table(
@@ -151,15 +149,15 @@ class Scale(Reproduction):
             ),
             Table(
                 "Domains: constraints a router; shares of the pairs of a message and a domain",
-                ("n", *labels, "with a receiver", f"{FILTERS} filters match in vain"),
+                ("n", *_DOMAINS.values(), "with a receiver", f"{FILTERS} filters match in vain"),
                 domains,
             ),
         ]
 
 
-def _case(part: str, nodes: int, **more: str) -> Case:
-    facts = {"part": part, "nodes": nodes, **more}
-    return Case(", ".join([part, f"{nodes} nodes", *more.values()]), {}, facts)
+def _case(what: str, nodes: int, **more: str) -> Case:
+    facts = {"what": what, "nodes": nodes, **more}
+    return Case(", ".join([what, f"{nodes} nodes", *more.values()]), {}, facts)
 
 
 def _state(scheme: str, kind: str, statistic: str) -> _Value:
@@ -183,12 +181,12 @@ def _advertised(run: Mapping[str, Any]) -> float | None:
 
 
 def _curves(results: Results, layer: str, value: _Value) -> list[_Points]:
-    cases = results.where(part="state", layer=layer)
+    cases = results.where(what="state", layer=layer)
     return results.curves_over([(case.facts["nodes"], case) for case in cases], value)
 
 
 def _of_domains(results: Results, key: str) -> list[_Points]:
-    return results.curves_over([(each.facts["nodes"], each) for each in results.where(part="domains")], key)
+    return results.curves_over([(each.facts["nodes"], each) for each in results.where(what="domains")], key)
 
 
 def _medians(curves: list[_Points]) -> _Points:
@@ -206,13 +204,13 @@ def _exponent(points: _Points) -> float:
 
 def _feasible(points: _Points, limit: float) -> str:
     """Returns the number of nodes at which a quantity that grows comes to a limit."""
-    for pair in pairwise(points):
-        (n, before), _ = pair
-        exponent = _exponent(list(pair))
-        if (pair == tuple(points[-2:]) or pair[1][1] > limit) and exponent > 0:
+    for (n, before), above in pairwise(points):
+        exponent = _exponent([(n, before), above])
+        if (above == points[-1] or above[1] > limit) and exponent > 0:
             found = n * math.exp(math.log(limit / before) / exponent)
-            return f"{'~' if found > points[-1][0] else ''}{found:.1e}"
-    return "any"
+            most = _FAR * points[-1][0]
+            return f"> {most:.0e}" if found > most else f"{'~' if found > points[-1][0] else ''}{found:.1e}"
+    return "-"
 
 
 def _equal(results: Results, case: Case) -> Statement:
@@ -230,7 +228,7 @@ def _equal(results: Results, case: Case) -> Statement:
 
 def _sampled(results: Results, layer: str) -> Statement:
     """Where all classes are known, the mean state by both ways: sampled, or exact on a tree."""
-    runs = [run for case in results.where(part="state", layer=layer) for run in results.runs(case)]
+    runs = [run for case in results.where(what="state", layer=layer) for run in results.runs(case)]
     off = [
         abs(run[key] - exact) / run.get(f"{scheme} {kind} error", 1e-9 * exact)
         for run in runs
@@ -252,10 +250,12 @@ def _sampled(results: Results, layer: str) -> Statement:
     )
 
 
-def _grows(text: str, curves: list[_Points], predicted: float) -> Statement:
+def _grows(text: str, curves: list[_Points], predicted: float | None) -> Statement:
     points = _medians(curves)
-    found = _exponent(points) if len(points) > 1 else math.nan
-    measured = (
-        f"{found:.2f}, {points[-2][0]:,.0f} to {points[-1][0]:,.0f} nodes" if len(points) > 1 else "no run"
-    )
-    return Statement(text, f"{predicted:g} within 0.1", measured, abs(found - predicted) <= 0.1)
+    found, measured = math.nan, "no run"
+    if len(points) > 1:
+        found = _exponent(points)
+        measured = f"n^{found:.2f} from {points[-2][0]:,.0f} to {points[-1][0]:,.0f} nodes"
+    if predicted is None:
+        return Statement(text, "-", measured, None)
+    return Statement(text, f"n^{predicted:g} within 0.1", measured, abs(found - predicted) <= 0.1)

@@ -215,15 +215,15 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns what is calculated of a case.
 
     Args:
-        facts: `part` is `simulated` (`compare`), `domains`, or `state`; `nodes`, `layer`.
+        facts: `what` is `simulated` (`compare`), `domains`, or `state`; `nodes`, `layer`.
 
     Returns:
         of `state`, `nodes` and `Large.found`; `exact KEY` of the classes of all routers; `r M`, constraints
         of the predicates of all receivers; `false positives` of `pif` with perfect tables.
     """
     nodes = int(facts["nodes"])
-    if facts["part"] != "state":
-        return compare(facts, seed) if facts["part"] == "simulated" else _domains(nodes, seed)
+    if facts["what"] != "state":
+        return compare(facts, seed) if facts["what"] == "simulated" else _domains(nodes, seed)
     topology = power_law(nodes, seed, cost="unit")
     known = interests(seed)
     large, layer = Large(topology, seed, known), str(facts["layer"])
