@@ -40,7 +40,7 @@ _CLAIMS = {
 #: Attributes of a message.
 _WORKLOADS = {"workload of the slides": (5, 10), "workload of 2003": (1, 19)}
 #: Interfaces, filters of an interface, constraints of a filter, attributes of a message: of the slides'
-#: results with Bloom filters. 4,000,000 constraints are cut to a tenth.
+#: results with Bloom filters.
 _SETTINGS = (
     *((5_000, 2, 10, 20), (500, 20, 10, 20), (50, 200, 10, 20), (5, 2_000, 10, 20)),
     *((1_000, 40, 10, 20), (100, 400, 10, 20), (10, 4_000, 10, 20)),
@@ -64,7 +64,8 @@ class Forwarding(Reproduction):
         "ratio the median over the messages. Bars: greatly is at least 2; no cost is at most 1.05.",
         "Filters of 1 to 6 constraints, Zipf names and strings; messages of 5 to 10 attributes (slides) or 1 "
         "to 19 (2003). I5000,f2,c10,a20: interfaces, filters of each, constraints of each, attributes of a "
-        "message. The three settings of 4,000,000 constraints have a tenth of the interfaces.",
+        "message. The three settings of 4,000,000 constraints have a tenth of the interfaces; `small` has "
+        "tables of a tenth of these constraints.",
         "A filter of one constraint is found by its name, so with c1,a1 Bloom filters exclude no filter.",
     )
     measure = "testbed.evaluation.figures.forwarding:measured"

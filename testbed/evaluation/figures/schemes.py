@@ -359,4 +359,5 @@ def _best(results: Results) -> Table:
         "Where each scheme has the least, with covering and changes (equal schemes count each)",
         ("layer", "quantity", "of points", *SCHEMES),
         rows,
+        on_page=False,
     )
