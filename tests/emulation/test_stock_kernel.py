@@ -36,7 +36,7 @@ from testbed.emulation.network.switch_daemons import SWITCHES, Group, SwitchDaem
 from testbed.emulation.network.switch_sockets import parse_ports
 from testbed.machine.probes import datapath, kernel_features
 from testbed.support.errors import MachineError
-from tests.support.command import CBCB, Cbcb
+from tests.support.command import CBCB, Cbcb, Held, output_of
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll
 
@@ -151,13 +151,7 @@ def _finished(name: str) -> tuple[dict[str, Any], list[str]]:
     """The summary of `cbcb run NAME`, whose verdict holds, and the settings of the kernel that it changed."""
     with tempfile.TemporaryDirectory() as runs:
         before = _settings()
-        done = subprocess.run(
-            [*CBCB, "run", name, "--engine", "duckdb", "--runs", runs],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        _started(runs, name, "--engine", "duckdb").ends(timeout_s=_GUEST_S)
         after = _settings()
         (folder,) = Path(runs).iterdir()
         return _concluded(RunLayout(folder)), sorted(key for key in before if before[key] != after.get(key))
@@ -268,12 +262,12 @@ def _shaped() -> tuple[dict[tuple[int, int, str], Calibration], float, list[str]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "shaped.toml"
         file.write_text(_SHAPED)
-        process = _started(folder, str(file), "--hold", "--engine", "duckdb")
-        run = RunLayout(Path(process.state()["run_dir"]))
-        poll(lambda: run.clock.exists() or None, 300, "the network is up")
-        _send_over_shaped_links(Running.find(process.state()["tag"]))
-        process.interrupt()
-        _, output = process.wait()
+        held = Held(_started(folder, str(file), "--hold", "--engine", "duckdb"))
+        held.wait()
+        _send_over_shaped_links(Running.find(held.tag))
+        held.run.interrupt()
+        _, output = held.run.wait()
+        run = held.folder
         assert run.summary.exists(), output
         lag = read_lag(run)
         assert lag is not None
@@ -421,11 +415,9 @@ class _Killed(NamedTuple):
 def _killed() -> _Killed:
     with tempfile.TemporaryDirectory() as folder:
         before = _traces()
-        process = _started(folder, "ring5", "--set", "time_scale=1", "--hold", "--no-account")
-        state = process.state()
-        run = RunLayout(Path(state["run_dir"]))
-        poll(lambda: run.clock.exists() or None, 300, "the network is up")
-        network = Running.find(state["tag"])
+        held = Held(_started(folder, "ring5", "--set", "time_scale=1", "--hold", "--no-account"))
+        held.wait()
+        network = Running.find(held.tag)
         clock = SharedClock(ClockPage.open(network.state.clock))
         began_s, began = time.monotonic(), clock.now()
         subprocess.run(["date", "--set", "+1 hour"], check=True, capture_output=True)
@@ -436,9 +428,9 @@ def _killed() -> _Killed:
             delivered = [dict(next(far.deliveries(TIMEOUT)).attributes)]
         passed_s = clock.now() - began, time.monotonic() - began_s
         up = _traces()
-        process.kill()
-        process.wait()
-        subprocess.run([*CBCB, "clean"], check=True, capture_output=True)
+        held.run.kill()
+        held.run.wait()
+        output_of("clean")
 
         def as_before() -> dict[str, list[str]] | None:
             return found if (found := _traces()) == before else None
