@@ -34,7 +34,7 @@ def claims(folder: Path) -> str:
         stem = path.stem
         ((command, name),) = _COMMAND.findall(path.with_suffix(".md").read_text(encoding="utf-8"))
         data = folder / DATA / f"{stem}.json.gz"
-        cost = "time not measured"
+        cost = "no data"
         if data.is_file():
             costs = read_data(data)[1].costs
             cost = f"{costs['s'] / 60:.1f} min, {costs['peak_memory_bytes'] / 2**20:.0f} MiB"
