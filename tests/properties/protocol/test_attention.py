@@ -86,6 +86,35 @@ def test_without_loss_and_eviction_no_subscription_starves(
             assert len(each.got) >= min(each.began.max, network.available(each)), (key, each)
 
 
+@given(st.sampled_from(get_args(StrategyName)), st.integers(0, 2**32), st.integers(0, 12), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_a_sequential_sub_satisfies_a_subscription_although_a_frame_is_lost(
+    strategy: StrategyName, seed: int, before: int, new_epoch: bool
+) -> None:
+    """Whichever frame it is, or if the trees change meanwhile: the home repeats the SUB in time."""
+    rng = random.Random(seed)
+    options = AttentionOptions(strategy=strategy, fan_out="sequential")
+    network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)
+    network.new_epoch()
+    network.settle()
+    for node in sorted(network.graph)[1:]:
+        for _ in range(2):
+            network.publish(node, x=1)
+    key = network.register(0, "x = 1", 4, 8.0, 1000.0)
+    for _ in range(before):
+        network.step()
+    network.loss = 1.0
+    network.step()
+    network.loss = 0.0
+    if new_epoch:
+        network.new_epoch()
+    network.settle()
+    network.wait(4.0)
+    network.settle()
+    (only,) = network.rounds[key]
+    assert len(only.got) == 4
+
+
 @given(
     st.sampled_from(get_args(StrategyName)),
     st.booleans(),
