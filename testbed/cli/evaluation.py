@@ -132,9 +132,8 @@ def figure_arguments(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; of a size "
-        "other than paper, or with --engine run, the name has the size and the word emulated as well, such "
-        "as NAME-small or NAME-paper-emulated",
+        help="folder for the page (reproductions/NAME beside the runs): NAME.md, or such as NAME-small.md "
+        "and NAME-paper-emulated.md of another size or engine",
     )
     parser.add_argument(
         "--from",
@@ -209,15 +208,8 @@ def attack_command(arguments: Namespace) -> None:
     found = attack_run(RunLayout(run), arguments.key_file, names)
     if arguments.json:
         for name, count, outcome in found.outcomes:
-            row = {
-                "attack": name,
-                "messages": count,
-                "targets": outcome.targets,
-                "right": outcome.right,
-                "share": outcome.share,
-                "baseline": outcome.baseline,
-            }
-            put(json.dumps(row))
+            values = {key: getattr(outcome, key) for key in ("targets", "right", "share", "baseline")}
+            put(json.dumps({"attack": name, "messages": count, **values}))
         return
     from rich.console import Console
     from rich.table import Table
