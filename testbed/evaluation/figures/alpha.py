@@ -61,9 +61,8 @@ class Alpha(Reproduction):
         "with filters merged that differ in one attribute. Searches for such sets that were cut off are "
         "counted.",
         "The tables of the schemes are those of a simulated network with static predicates, for messages "
-        "of all nodes. The curve beside them is of the receivers of the same run, drawn at random. alpha(r "
-        "/ Delta) is alpha of the mean number of receivers; most filters are in entries of many receivers, "
-        "where alpha is less, so it predicts too much.",
+        "of all nodes. The curve beside them is of the receivers of the same run, drawn at random. "
+        "[schemes](schemes.md) judges the memory that alpha predicts.",
         "Alpha of a seed is the mean over thirty or more disjoint parts of what was drawn, until its "
         "standard error is below 0.005 or all is used. The standard error over the seeds is that of their "
         "parts or, where a seed has one part, that of the seeds.",
@@ -124,7 +123,6 @@ class Alpha(Reproduction):
                 yield from self._shape(case, results)
                 continue
             if case.facts["model"] == "tables":
-                yield from self._tables(case, results)
                 continue
             draws = [value for run in results.runs(case) for value in run["draws"]]
             exact = results.median(case, "exact")
@@ -136,22 +134,6 @@ class Alpha(Reproduction):
                 f"{mean:.6f} +- {error:.2g}",
                 # All draws may be equal, where nothing is random any more.
                 bool(draws) and abs(mean - exact) <= max(3 * error, 1e-9),
-            )
-
-    def _tables(self, case: Case, results: Results) -> Iterator[Statement]:
-        for key, formula, tolerance in (
-            ("by_alpha", "formula with alpha(k) of each entry", 0.02),
-            ("by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1),
-        ):
-            yield from (
-                Statement(
-                    f"{case.label}: {unit} held / {formula}",
-                    f"1 within {100 * tolerance:.0f} %",
-                    results.band(case, f"{key}_{unit}"),
-                    abs(results.median(case, f"{key}_{unit}") - 1) <= tolerance,
-                )
-                for unit in ("filters", *UNITS)
-                if key == "by_alpha" or case.facts["scheme"] == "pif"
             )
 
     def _shape(self, case: Case, results: Results) -> list[Statement]:

@@ -11,7 +11,6 @@ import math
 import random
 import statistics
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from captures.accounting.schemes import size_of
 from captures.rundir import RunLayout
 from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
@@ -40,15 +38,7 @@ from testbed.evaluation.figures.alpha_constraints import (
     zipf_weights,
 )
 from testbed.evaluation.figures.reproduction import common
-from testbed.evaluation.figures.scheme_memory import (
-    UNITS as SIZE_UNITS,
-)
-from testbed.evaluation.figures.scheme_memory import (
-    local_predicates,
-    measured_alpha,
-    predicted_by_alpha,
-    receivers_below,
-)
+from testbed.evaluation.figures.scheme_memory import local_predicates, measured_alpha, receivers_below
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.sim.simulation import simulate
@@ -155,9 +145,7 @@ def measure_tables(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         facts: `scheme` (`pif`, `psf` or `ips`), `layer`, `nodes`.
 
     Returns:
-        curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random, both in
-        filters; by_alpha_UNIT: M held over the formula with alpha(k) of each entry; by_mean_alpha_UNIT, with
-        `pif`: over (n - 1) r M_p alpha(r / Delta).
+        curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random, both in filters.
     """
     overrides = common(
         seed=seed,
@@ -183,26 +171,16 @@ def _measured(
     sizes = {node: len(PredicateBuilder(predicate)) for node, predicate in predicates.items()}
     together: dict[int, int] = {}
     alone: dict[int, int] = {}
-    held: Counter[str] = Counter()
-    size_of_row = by_predicate(size_of)
+    filters_of = by_predicate(len)
     for node, rows in tables.items():
-        for row, receivers, copies in _entries(experiment, forest, node, rows, sizes):
-            size = size_of_row(row)
-            held.update({unit: copies * value for unit, value in size._asdict().items()})
+        for row, receivers in _entries(experiment, forest, node, rows, sizes):
             k = len(receivers)
-            together[k] = together.get(k, 0) + size.filters
+            together[k] = together.get(k, 0) + filters_of(row)
             alone[k] = alone.get(k, 0) + sum(sizes[each] for each in receivers)
-    scheme = experiment.routing.scheme
-    formula = predicted_by_alpha(forest, predicates, forest.sources.tolist(), rng)
-    found: dict[str, Any] = {
+    return {
         "curve": [(k, together[k] / alone[k]) for k in sorted(together)],
         "random": list(enumerate(measured_alpha(list(predicates.values()), rng)["filters"], 1)),
     }
-    for unit in SIZE_UNITS:
-        found[f"by_alpha_{unit}"] = held[unit] / formula[scheme][unit]
-        if scheme == "pif":
-            found[f"by_mean_alpha_{unit}"] = held[unit] / formula["pif by mean"][unit]
-    return found
 
 
 def _entries(
@@ -211,8 +189,8 @@ def _entries(
     node: int,
     rows: Sequence[TableRow],
     receivers: Mapping[int, int],
-) -> Iterator[tuple[TableRow, list[int], int]]:
-    """Each row of forwarding state with the receivers behind it, and how often the table holds it."""
+) -> Iterator[tuple[TableRow, list[int]]]:
+    """Each row of forwarding state with the receivers behind it."""
     neighbours = experiment.topology.neighbours(node)
 
     @cache
@@ -227,5 +205,4 @@ def _entries(
         child = neighbours[interface]
         # With `pif` the entry is what the router itself reaches through the interface.
         below = below_of(node if sources is None else sources[0])[child]
-        copies = len(sources) if sources is not None and row.get("copies") else 1
-        yield row, [each for each in receivers if below >> each & 1], copies
+        yield row, [each for each in receivers if below >> each & 1]
