@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -20,6 +20,7 @@ from testbed.evaluation.figures.reproduction import (
 )
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
+_Curve = Sequence[tuple[float, float]]
 #: The algorithm of the papers without its table and its Bloom filters.
 _BASIC = CountingOptions(bloom=False, single=False, direct=False)
 _ROUNDS = (1, 2, 5, 10, 20, 50, 100)
@@ -130,24 +131,20 @@ class Forwarding(Reproduction):
             )
 
     def panels(self, results: Results) -> list[Panel]:
-        def panel(title: str, x: str, cases: list[Case], variants: Iterable[str]) -> Panel:
-            points = [(case.facts[x], case) for case in cases]
-            curves = {variant: results.curves_over(points, variant) for variant in variants}
-            return Panel(title, "us", curves, x=x, percent=False, points=True)
+        def panel(title: str, y: str, curves: Mapping[str, Sequence[_Curve]], x: str) -> Panel:
+            return Panel(title, y, curves, x=x, percent=False, points=True)
 
-        found = [
-            panel(
-                f"{name}, 10 interfaces",
-                "constraints",
-                results.where(name=name, interfaces=10),
-                (*_CLAIMS, "basic"),
-            )
-            for name in _WORKLOADS
-        ]
-        found += [
-            panel(f"Settings {name}", "interfaces", results.where(name=name), ("basic", "Bloom"))
-            for name in ("c10", "c1")
-        ]
+        found = []
+        for name in _WORKLOADS:
+            cases = [(case.facts["constraints"], case) for case in results.where(name=name, interfaces=10)]
+            times = {variant: results.curves_over(cases, variant) for variant in (*_CLAIMS, "basic")}
+            found.append(panel(f"{name}, 10 interfaces", "us", times, "constraints"))
+        settings: dict[str, list[tuple[float, Case]]] = {}
+        for case in results:
+            if case.facts["name"] not in _WORKLOADS:
+                label = f"{case.facts['name']}, {case.facts['constraints']:,} constraints"
+                settings.setdefault(label, []).append((case.facts["interfaces"], case))
+        bloom = {label: results.curves_over(cases, "Bloom ratio") for label, cases in settings.items()}
         rounds = {
             name: [
                 [(rounds, run[f"{rounds} rounds ratio"]) for rounds in _ROUNDS]
@@ -157,9 +154,8 @@ class Forwarding(Reproduction):
         }
         return [
             *found,
-            Panel(
-                "1,000 interfaces", "time / without rounds", rounds, x="rounds", percent=False, points=True
-            ),
+            panel("15 settings of Bloom filters", "time / without", bloom, "interfaces"),
+            panel("Selectivity table, 1,000 interfaces", "time / without", rounds, "rounds"),
         ]
 
 
