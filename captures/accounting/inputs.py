@@ -6,6 +6,7 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,7 @@ from captures.rundir.faults import (
     restarted_routers,
 )
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import (
-    SIMULATED,
-    read_manifest,
-    read_topology,
-    read_workload,
-)
+from captures.rundir.inputs import SIMULATED, read_manifest, read_topology, read_workload
 from captures.rundir.measures import read_lag
 from captures.rundir.oracle import read_judgement
 from captures.rundir.routing_tables import read_routing_tables
@@ -122,7 +118,7 @@ class Inputs:
     def links(self) -> Sequence[Link]:
         return self.topology.links
 
-    @property
+    @cached_property
     def experiment(self) -> dict[str, Any]:
         """The keys of the experiment file; a run folder without one has none."""
         try:
