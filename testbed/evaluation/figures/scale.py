@@ -67,14 +67,16 @@ class Scale(Reproduction):
         f"takes {_BYTES} bytes ([matching.md](../explanation/matching.md#measurements)). `~`: extrapolated "
         "by the growth between the last two points.",
         "A domain has sqrt(n) routers, whose interests are as random as all others. Its border advertises "
-        f"the disjunction of its predicates, or at most {FILTERS} filters that cover it.",
+        f"the disjunction of its predicates, or at most {FILTERS} filters that cover it. These become `*` "
+        "where a domain has many receivers: a router then holds its own domain alone, and every message "
+        "visits every domain.",
     )
     measure = "testbed.evaluation.figures.steady_large:measure"
     calculates = True
 
     def cases(self, size: str) -> list[Case]:
         paper = size == "paper"
-        nodes = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000) if paper else (100, 1_000, 10_000)
+        nodes = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000) if paper else (100, 1_000, 10_000, 100_000)
         simulated = {100: SCHEMES, 200: SCHEMES, 400: ("pif", "ips")} if paper else {25: SCHEMES}
         found = [
             _case("simulated", n, layer=layer, scheme=scheme)
