@@ -75,27 +75,22 @@ class Schemes(Reproduction):
         "same receivers below a router and its child.",
         "Formulas without alpha are ours. PIF's n^2 contradicts the tables, which hold r (n - 1) predicates. "
         "`cbcb figure formulas` judges each row of the slides by its own formula.",
-        "Minimal is not defined. Here a message crosses the links of the paths to its receivers on the "
-        "tree of its source and no other. DRP, non-minimal on the slides, would be so only where paths "
-        "from one source part and meet again; the trees of every layer here have unique, symmetric paths, "
-        f"and so have those of `{_REVERSE_PATHS}`, on which drp runs too.",
-        "Forwarding state is counted for the sources that send, at the end of the run. The RIB of psf and "
-        "ips, TABLE bodies and next hops are counted apart, and so is the index of ips: n log2(c + 1) bits "
-        "for n sources and c classes of an interface. s log n is the number of a sender's router, "
-        "ceil(log2 n) bits, not state; the wire format has 32 bits for it.",
+        "Minimal: a message crosses the links of the paths to its receivers on the tree of its source and no "
+        "other. DRP would be non-minimal only where paths from one source part and meet again; those of "
+        f"every layer here are unique and symmetric, and so are those of `{_REVERSE_PATHS}`.",
+        "Forwarding state is counted for the sources that send, at the end of the run. Counted apart are "
+        "the RIB of psf and ips, TABLE bodies, next hops, and the index of ips, n log2(c + 1) bits for n "
+        "sources and c classes of an interface. s log n is the number of a sender's router, ceil(log2 n) "
+        "bits; the wire format has 32 bits for it.",
         f"`{_NONE}`: filters are kept as declared and predicates do not change; a table has equal filters "
         f"of several receivers once. `{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
-        f"`{_STATIC}`: for PIF's alpha, without what narrowed predicates leave behind. `{_ASKED}`: every "
-        "router asks once in 200 s, with pif and pif-classes.",
+        f"`{_STATIC}`: for PIF's alpha. `{_ASKED}`: every router asks once in 200 s.",
         "alpha(k) is measured on predicates of the run, drawn at random, at the number k of receivers of "
-        "each entry. The slides' alpha(r / Delta), with Delta the mean number of interfaces, is alpha of "
-        "the mean k; most filters are in entries of great k, where alpha is less, so the formula predicts "
-        "too much. pif-classes and drp have no such formula: covering does not reach across classes or "
-        "receivers.",
-        "Delay is wall time: 1.5 ms for each simulated link, 1 ms of them its own; emulated, mostly the "
-        "wait for a processor. Matching time is of a call of the compiled engine from Python, for 60 "
-        "messages at all routers that they reach, beside other work; with drp, routers behind the source's "
-        "match their own applications only.",
+        "each entry. alpha(r / Delta), with Delta the mean number of interfaces, is alpha of the mean k; "
+        "most filters are in entries of greater k, where alpha is less.",
+        "Delay is wall time: 1.5 ms for each simulated link; emulated, mostly the wait for a processor. "
+        "Matching time is of a call of the compiled engine from Python, for 60 messages at all routers that "
+        "they reach, beside other work.",
         "`large` has few receivers: schemes with identified RAs keep the predicate of every receiver at "
         "every router. `emulated` waits longer before it calls a delivery missed.",
     )
