@@ -51,25 +51,19 @@ class Scale(Reproduction):
         "(slides on routing, part III).",
     )
     deviations = (
-        "Exact: tables, RAs and messages of the networks that are simulated, from the order in which RAs "
-        "arrive. Exact too: how many receivers are behind each entry, on spanning trees for all routers, on "
-        f"shortest-path trees up to {EXACT:,} nodes by the classes of all routers. Beyond, `psf` is that of "
-        f"the trees of {SENDERS} senders, its fullest router that of the sample, and `pif` that of "
-        f"{ROUTERS} routers at random and the {HUBS} of most links; `ips` and `pif-classes` need the trees "
-        "of all sources and are not calculated.",
-        "An entry of k receivers has the mean size of the disjunction of k predicates of the protocol "
-        f"paper's workload; above {MOST:,} receivers that of {MOST:,}. That is too much: the disjunction of "
-        "more shrinks towards a filter for each attribute.",
-        "75 % of the routers receive, 20 % send, and state is for messages of these senders. The graphs have "
-        "degrees of a power law (exponent 2.2) and links of unit cost. d grows as log log n, so that s r M_p "
-        "d / n has an exponent a little above 1.",
-        "The fullest router of psf and ips also holds the predicate of every receiver (RIB). A constraint "
-        f"takes {_BYTES} bytes ([matching.md](../explanation/matching.md#measurements)). `~`: extrapolated "
-        "by the growth between the last two points.",
-        "A domain has sqrt(n) routers, whose interests are as random as all others. Its border advertises "
-        f"the disjunction of its predicates, or at most {FILTERS} filters that cover it. These become `*` "
-        "where a domain has many receivers: a router then holds its own domain alone, and every message "
-        "visits every domain.",
+        "Exact: what is simulated; the receivers behind each entry, on spanning trees, and on shortest-path "
+        f"trees up to {EXACT:,} nodes. Beyond, `psf` is that of {SENDERS} senders and `pif` that of "
+        f"{ROUTERS} routers and the {HUBS} of most links; `ips` and `pif-classes` need the trees of all "
+        "sources.",
+        "An entry of k receivers has the mean size of k predicates of the protocol paper's workload, united; "
+        f"above {MOST:,} that of {MOST:,}, which is too much.",
+        "75 % receive, 20 % send; state is for their messages. Degrees follow a power law (2.2), links have "
+        "unit cost.",
+        "The fullest router of psf and ips has the predicate of every receiver as well. A constraint takes "
+        f"{_BYTES} bytes ([matching.md](../explanation/matching.md#measurements)). `~`: extrapolated.",
+        "A domain has sqrt(n) routers with random interests; its border advertises their disjunction, or "
+        f"{FILTERS} filters at most that cover it. With many receivers these are `*`: every message visits "
+        "every domain.",
     )
     measure = "testbed.evaluation.figures.steady_large:measure"
     calculates = True
@@ -135,7 +129,7 @@ class Scale(Reproduction):
         ]
         of_domains = (*_DOMAINS, "needed", "wasted")
         domains = [
-            [str(case.facts["nodes"]), *(results.band(case, key) for key in of_domains)]
+            [str(case.facts["nodes"]), *(f"{results.median(case, key):.3g}" for key in of_domains)]
             for case in results.where(what="domains")
         ]
         return [
@@ -145,12 +139,12 @@ class Scale(Reproduction):
                 feasible,
             ),
             Table(
-                "All classes known: TABLE with subtrees, kB a router; false positives of pif at routers",
+                "TABLE with subtrees, kB a router; false positives of pif (medians)",
                 ("n", "layer", "mean", "greatest", "false positives"),
                 trees,
             ),
             Table(
-                "Domains: constraints a router; shares of the pairs of a message and a domain",
+                "Domains: constraints a router; shares of pairs of message and domain (medians)",
                 ("n", *_DOMAINS.values(), "with a receiver", f"{FILTERS} filters match in vain"),
                 domains,
             ),
@@ -220,8 +214,8 @@ def _equal(results: Results, case: Case) -> Statement:
     off = [abs(run[f"calculated {key}"] - run[f"simulated {key}"]) for run in runs for key in _COMPARED]
     differing, rows = (sum(run[key] for run in runs) for key in ("differing", "simulated rows"))
     return Statement(
-        f"{case.label}: table rows that calculation and simulation do not share; differences of state, RAs, "
-        "messages and false positives",
+        f"{case.label}: table rows that only calculation or simulation has; differences of state, RAs, "
+        "messages, false positives",
         "0; 0",
         f"{differing} of {rows}; {sum(off)}" if runs else "no run",
         rows > 0 and not differing and not any(off),
