@@ -205,22 +205,18 @@ def attack_command(arguments: Namespace) -> None:
             raise InputError(f"--attack {name}: expected one of {', '.join(ATTACKS)}")
     names = arguments.attack or list(ATTACKS)
     run = find_run(arguments.runs, arguments.run)
-    found = attack_run(RunLayout(run), arguments.key_file, names)
+    text, outcomes = attack_run(RunLayout(run), arguments.key_file, names)
     if arguments.json:
-        for name, count, outcome in found.outcomes:
+        for name, count, outcome in outcomes:
             values = {key: getattr(outcome, key) for key in ("targets", "right", "share", "baseline")}
             put(json.dumps({"attack": name, "messages": count, **values}))
         return
     from rich.console import Console
     from rich.table import Table
 
-    frames = ", ".join(f"{count:,} {name}" for name, count in sorted(found.frames.items()))
-    put(
-        f"{run.name}: {frames} captured: {found.messages:,} messages, {found.filters:,} filters"
-        + (f"; the key does not open {found.unread:,} messages" if found.unread else "")
-    )
+    put(f"{run.name}: {text}")
     table = Table("attack", "messages seen", "identified", "share", "a guess", "of")
-    for name, count, outcome in found.outcomes:
+    for name, count, outcome in outcomes:
         table.add_row(
             name,
             f"{count:,}",

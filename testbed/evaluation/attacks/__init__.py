@@ -8,8 +8,9 @@ network").
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from router.matching.columns import to_predicates
 from router.predicates import Filter, Message
@@ -67,37 +68,6 @@ class Knowledge:
     attributes: Mapping[int, float]
     strings_an_attribute: float
 
-    @classmethod
-    def of_sample(
-        cls, messages: Iterable[tuple[int, frozenset[bytes]]], filters: Iterable[frozenset[bytes]]
-    ) -> Knowledge:
-        """Counts a sample.
-
-        Args:
-            messages: number of attributes and S_m of each message.
-            filters: S_f of each filter.
-        """
-        sizes: dict[int, int] = {}
-        strings: dict[bytes, int] = {}
-        total = attributes = 0
-        for number, own in messages:
-            total += 1
-            attributes += number
-            sizes[number] = sizes.get(number, 0) + 1
-            for string in own:
-                strings[string] = strings.get(string, 0) + 1
-        single: dict[bytes, int] = {}
-        for own in filters:
-            if len(own) == 1:
-                (string,) = own
-                single[string] = single.get(string, 0) + 1
-        return cls(
-            {string: count / total for string, count in strings.items()},
-            {string: count / sum(single.values()) for string, count in single.items()},
-            {number: count / total for number, count in sizes.items()},
-            sum(strings.values()) / max(attributes, 1),
-        )
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -124,31 +94,10 @@ def by_frequency(strings: Mapping[bytes, float]) -> list[bytes]:
     return sorted(strings, key=lambda string: (-strings[string], string))
 
 
-@dataclass
-class SetScore:
-    """Guesses of sets of strings: the strings guessed right among those guessed or present."""
-
-    right: int = 0
-    targets: int = 0
-    _present: list[frozenset[bytes]] = field(default_factory=list)
-
-    def add(self, guess: Iterable[bytes], present: frozenset[bytes]) -> None:
-        guessed = frozenset(guess)
-        self.right += len(guessed & present)
-        self.targets += len(guessed | present)
-        self._present.append(present)
-
-    def outcome(self, knowledge: Knowledge) -> Outcome:
-        """The result; the baseline guesses the most frequent strings, as many as a message has on average."""
-        mean = sum(map(len, self._present)) / max(len(self._present), 1)
-        usual = frozenset(by_frequency(knowledge.message_strings)[: round(mean)])
-        right = sum(len(usual & present) for present in self._present)
-        targets = sum(len(usual | present) for present in self._present)
-        return Outcome(self.targets, self.right, right / targets if targets else 0.0)
-
-
 #: Filters of each subscriber.
 _FILTERS_EACH = 5
+#: The seed of the sample of the public distribution is that of the traffic and this number.
+OTHER_SEED = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -178,15 +127,22 @@ def draw_traffic(workload: MatchingWorkload) -> Traffic:
 
 def public_knowledge(workload: MatchingWorkload, encoding: Encoding, sample: int = 20_000) -> Knowledge:
     """The public distribution, from a sample with another seed."""
-    drawn = draw_traffic(replace(workload, seed=workload.seed + 1_000_003, messages=sample))
+    drawn = draw_traffic(replace(workload, seed=workload.seed + OTHER_SEED, messages=sample))
     return knowledge_of(drawn, encoding)
 
 
 def knowledge_of(traffic: Traffic, encoding: Encoding) -> Knowledge:
     """Counts the strings of traffic in the clear."""
-    return Knowledge.of_sample(
-        ((len(message), encoding.message_strings(message)) for message in traffic.messages),
-        (encoding.filter_strings(filter_) for _, filter_ in traffic.filters),
+    sizes = Counter(map(len, traffic.messages))
+    strings = Counter(each for message in traffic.messages for each in encoding.message_strings(message))
+    own = (encoding.filter_strings(filter_) for _, filter_ in traffic.filters)
+    single = Counter(string for of_filter in own if len(of_filter) == 1 for string in of_filter)
+    total, attributes = sizes.total(), sum(map(len, traffic.messages))
+    return Knowledge(
+        {string: count / total for string, count in strings.items()},
+        {string: count / single.total() for string, count in single.items()},
+        {number: count / total for number, count in sizes.items()},
+        strings.total() / max(attributes, 1),
     )
 
 
@@ -200,11 +156,10 @@ def encoded(
     subscribers: dict[int, Encoder] = {}
     filters: dict[tuple[int, int], frozenset[bytes]] = {}
     for subscriber, filter_ in traffic.filters:
-        own = subscribers.get(subscriber)
-        if own is None:
-            own = Encoder(suite, key, encoding, hardening, source.randbytes(32), source)
-            subscribers[subscriber] = own
-        filters[subscriber, own.filter(filter_).bits] = encoding.filter_strings(filter_)
+        if subscriber not in subscribers:
+            subscribers[subscriber] = Encoder(suite, key, encoding, hardening, source.randbytes(32), source)
+        bits = subscribers[subscriber].filter(filter_).bits
+        filters[subscriber, bits] = encoding.filter_strings(filter_)
     return (
         Seen(suite, [sender.message_bits(message) for message in traffic.messages], list(filters)),
         Truth(

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from router.predicates.encoded import Suite
-from testbed.evaluation.attacks import Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
+from testbed.evaluation.attacks import Knowledge, Outcome, Seen, Truth, by_frequency
 
 
 def strings_in(weight: int, suite: Suite) -> float:
@@ -155,6 +155,36 @@ def _matrix(messages: Sequence[int], bits: int) -> npt.NDArray[np.uint8]:
     return np.unpackbits(packed, axis=1, bitorder="little")[:, :bits]
 
 
+def _recognised(
+    bits_of: Mapping[bytes, int],
+    messages: Sequence[int],
+    present: Sequence[frozenset[bytes]],
+    knowledge: Knowledge,
+) -> Outcome:
+    """Guesses that each string is in every message that has its bits.
+
+    The baseline guesses the most frequent strings, as many as a message has on average.
+
+    Args:
+        bits_of: string -> B(x), as far as the attacker knows it.
+        messages: B_m of each.
+        present: S_m of each.
+    """
+    guesses = [
+        frozenset(string for string, own in bits_of.items() if not own & ~message) for message in messages
+    ]
+    mean = sum(map(len, present)) / max(len(present), 1)
+    usual = frozenset(by_frequency(knowledge.message_strings)[: round(mean)])
+    (right, targets), (usual_right, usual_targets) = (
+        (
+            sum(len(guess & own) for guess, own in zip(found, present, strict=True)),
+            sum(len(guess | own) for guess, own in zip(found, present, strict=True)),
+        )
+        for found in (guesses, [usual] * len(present))
+    )
+    return Outcome(targets, right, usual_right / usual_targets if usual_targets else 0.0)
+
+
 def by_known_messages(seen: Seen, knowledge: Knowledge, truth: Truth, *, known: float = 0.1) -> Outcome:
     """Guesses from the content of the first messages, which the attacker knows.
 
@@ -169,11 +199,7 @@ def by_known_messages(seen: Seen, knowledge: Knowledge, truth: Truth, *, known: 
     for bits, strings in zip(seen.messages[:count], truth.messages[:count], strict=True):
         for string in strings:
             shared[string] = shared.get(string, bits) & bits
-    score = SetScore()
-    for bits, strings in zip(seen.messages[count:], truth.messages[count:], strict=True):
-        lacks = ~bits
-        score.add((string for string, own in shared.items() if not own & lacks), strings)
-    return score.outcome(knowledge)
+    return _recognised(shared, seen.messages[count:], truth.messages[count:], knowledge)
 
 
 #: Messages that are opened: every one is opened alike.
@@ -183,11 +209,7 @@ _OPENED = 200
 def by_key(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
     """Hashes every string of the vocabulary with the key, and looks it up in every message."""
     dictionary = {string: truth.bits_of(string) for string in knowledge.message_strings}
-    score = SetScore()
-    for bits, strings in zip(seen.messages[:_OPENED], truth.messages[:_OPENED], strict=True):
-        lacks = ~bits
-        score.add((string for string, own in dictionary.items() if not own & lacks), strings)
-    return score.outcome(knowledge)
+    return _recognised(dictionary, seen.messages[:_OPENED], truth.messages[:_OPENED], knowledge)
 
 
 @dataclass(frozen=True)

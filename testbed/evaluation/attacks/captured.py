@@ -24,7 +24,7 @@ from router.privacy.member import Opener, OpenError, derived
 from router.wire.codec import read_frame
 from router.wire.frames import AddressedMessage, Frame, FrameType
 from router.wire.intake import FrameIntake
-from testbed.evaluation.attacks import Knowledge, Outcome, Seen, Traffic, Truth, knowledge_of
+from testbed.evaluation.attacks import OTHER_SEED, Knowledge, Outcome, Seen, Traffic, Truth, knowledge_of
 from testbed.evaluation.attacks.attacks import ATTACKS
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
@@ -37,30 +37,27 @@ class Captured:
     """Private content of captures; of several frames of one message or advertisement, one.
 
     Attributes:
-        messages: (source, sequence number) -> message.
-        first_ns: (source, sequence number) -> time of the first capture of the message.
+        messages: (source, sequence number) -> time of the first capture of the message, and the message.
         filters: (issuer, filter) in the order of the captures, each once.
         frames: private frames by type, each capture of a frame counted.
-        dropped: frames that are not valid, by reason.
     """
 
-    messages: dict[tuple[int, int], BloomMessage] = field(default_factory=dict)
-    first_ns: dict[tuple[int, int], int] = field(default_factory=dict)
+    messages: dict[tuple[int, int], tuple[int, BloomMessage]] = field(default_factory=dict)
     filters: dict[tuple[int, BloomFilter], None] = field(default_factory=dict)
     frames: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
 
     def suites(self) -> list[Suite]:
         """The suites of the messages, the most frequent first."""
-        return [suite for suite, _ in Counter(each.suite for each in self.messages.values()).most_common()]
+        suites = Counter(message.suite for _, message in self.messages.values())
+        return [suite for suite, _ in suites.most_common()]
 
     def take(self, frame: Frame, time_ns: int) -> None:
         """Takes a frame captured at a time; those without private content are ignored."""
         body = frame.body.message if isinstance(frame.body, AddressedMessage) else frame.body
         if frame.type is FrameType.XMSG and isinstance(body, BloomMessage):
             name = frame.issuer, frame.seq
-            self.messages.setdefault(name, body)
-            self.first_ns[name] = min(time_ns, self.first_ns.get(name, time_ns))
+            first_ns, message = self.messages.get(name, (time_ns, body))
+            self.messages[name] = min(first_ns, time_ns), message
         elif frame.type is FrameType.XRA and isinstance(body, BloomPredicate):
             for filter_ in body.encoded:
                 if filter_.suite != ANY_SUITE:
@@ -83,7 +80,6 @@ def read_captures(paths: Iterable[Path]) -> Captured:
             whole = intake.take(record.data, record.time_ns / 1e9)
             if whole is not None:
                 captured.take(whole[1], record.time_ns)
-        captured.dropped.update(intake.dropped)
     return captured
 
 
@@ -99,8 +95,7 @@ def material(captured: Captured, key: Key, filters: Iterable[Filter]) -> tuple[S
     opener, unread = Opener(key.secret), 0
     bits: list[int] = []
     strings, attributes = [], []
-    for name in sorted(captured.messages, key=lambda name: (captured.first_ns[name], name)):
-        message = captured.messages[name]
+    for _, _, message in sorted((first, name, each) for name, (first, each) in captured.messages.items()):
         if message.suite != suite:
             continue
         try:
@@ -128,10 +123,9 @@ def _meanings(
     ascending = sorted(whole, key=lambda bits: (bits.bit_count(), bits))
     found = {}
     for bits in set(observed):
-        if bits in whole:
-            found[bits] = whole[bits]
-            continue
-        containing = next((other for other in ascending if other & bits == bits), None)
+        containing = (
+            bits if bits in whole else next((each for each in ascending if each & bits == bits), None)
+        )
         if containing is not None:
             found[bits] = whole[containing]
     return found
@@ -139,29 +133,11 @@ def _meanings(
 
 #: Shares of the messages seen after which the attacks are made.
 SHARES = (0.1, 0.3, 1.0)
-#: The seed of the sample of the public distribution is that of the run and this number.
-_OTHER_SEED = 1_000_003
 
 
-@dataclass(frozen=True)
-class Attacked:
-    """The result of attacks on a run.
-
-    Attributes:
-        frames: private frames by type: those of all captures.
-        messages, filters: distinct messages, and distinct filters of an issuer.
-        unread: messages that the key does not open.
-        outcomes: (name of the attack, messages seen, result).
-    """
-
-    frames: Counter[str]
-    messages: int
-    filters: int
-    unread: int
-    outcomes: Sequence[tuple[str, int, Outcome]]
-
-
-def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> Attacked:
+def attack_run(
+    run: RunLayout, key_file: Path | None, names: Sequence[str]
+) -> tuple[str, list[tuple[str, int, Outcome]]]:
     """Attacks the private frames in the captures of a run.
 
     The attacker's knowledge is a workload of the same experiment with another seed.
@@ -169,6 +145,10 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
     Args:
         key_file: the key of the run, to count what is right; None: those of the run folder, or of its seed.
         names: of `ATTACKS`.
+
+    Returns:
+        How many frames and distinct messages and filters the captures have, as text; and (name of the
+        attack, messages seen, result) of each attack.
 
     Raises:
         KeyFileError: the key file cannot be used.
@@ -182,20 +162,19 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
     if key is None:
         seen = f"messages under {', '.join(map(str, suites))}" if suites else "no private message"
         raise InputError(f"{run.path}: {seen} in the captures; expected messages under a key of {ring.keys}")
-    filters = [
-        filter_
-        for _, line in read_workload(run)
-        if "predicate" in line
-        for filter_ in parse_predicate(line["predicate"])
-    ]
+    predicates = (line["predicate"] for _, line in read_workload(run) if "predicate" in line)
+    filters = [filter_ for predicate in predicates for filter_ in parse_predicate(predicate)]
     whole, truth, unread = material(captured, key, filters)
     knowledge = _knowledge(run, key.parameters.make_encoding())
-    outcomes = []
-    for name in names:
-        for share in SHARES:
-            count = round(share * len(whole.messages))
-            outcomes.append((name, count, ATTACKS[name].after(count, whole, knowledge, truth)))
-    return Attacked(captured.frames, len(whole.messages), len(whole.filters), unread, outcomes)
+    counts = [round(share * len(whole.messages)) for share in SHARES]
+    frames = ", ".join(f"{count:,} {name}" for name, count in sorted(captured.frames.items()))
+    text = f"{frames} captured: {len(whole.messages):,} messages, {len(whole.filters):,} filters"
+    text += f"; the key does not open {unread:,} messages" if unread else ""
+    return text, [
+        (name, count, ATTACKS[name].after(count, whole, knowledge, truth))
+        for name in names
+        for count in counts
+    ]
 
 
 def _ring(run: RunLayout, key_file: Path | None) -> KeyRing:
@@ -214,7 +193,7 @@ def _knowledge(run: RunLayout, encoding: Encoding) -> Knowledge:
         InputError: the workload has no messages.
     """
     experiment = load_experiment(run.experiment)
-    drawn = generate(replace(experiment, seed=experiment.seed + _OTHER_SEED))
+    drawn = generate(replace(experiment, seed=experiment.seed + OTHER_SEED))
     messages: list[Message] = []
     filters: list[tuple[int, Filter]] = []
     for item in drawn.items:

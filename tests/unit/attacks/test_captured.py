@@ -61,7 +61,6 @@ def _write(folder: Path, frames: list[Frame]) -> list[Path]:
 def test_sets_are_read_once_with_their_meaning(tmp_path: Path) -> None:
     captured = read_captures(_write(tmp_path, _frames(Hardening())))
     assert captured.frames == {"XRA": 2, "XMSG": 102}
-    assert sum(captured.dropped.values()) == 2
     seen, truth, unread = material(captured, _RING.keys[0], _FILTERS)
     assert unread == 0 or captured.suites() == [seen.suite]
     assert len(seen.messages) == len(truth.messages) == 50
