@@ -15,10 +15,12 @@ from pathlib import Path
 from router.protocol.options import DEFAULT_SCHEME
 from testbed.evaluation.figures.picture import save
 from testbed.evaluation.figures.reproduction import (
+    AMENDED,
     EMULATED,
     LAYERS,
     PAPER,
-    RULES,
+    SIZES,
+    UNCHANGED,
     Case,
     Reproduction,
     Statement,
@@ -33,8 +35,8 @@ DATA = "data"
 CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "holds")
 #: Columns of a statement in the CSV, after its part and case.
 _STATEMENT = ("claim", "predicted", "measured", "holds")
-#: A longer table, and a list of more values, is in the CSV alone.
-_ROWS, _VALUES = 12, 12
+#: A longer table is in the CSV alone; more values of a key are counted.
+_ROWS, _VALUES = 12, 4
 #: More statements that differ in subject and numbers alone are a row of the page together; more subjects of
 #: which a claim does not hold are counted.
 _APART, _NAMED = 2, 6
@@ -113,20 +115,29 @@ def head(figure: Reproduction, stem: str) -> list[str]:
 
 
 def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
-    """Returns which of `RULES` ran in cases with these keys; a calculation has no defaults."""
+    """Returns whose rules ran in cases with these keys; a calculation has no defaults."""
     scheme, layer = ("", "") if calculated else (DEFAULT_SCHEME, LAYERS[0])
     ran: set[str] = set()
     for own in cases:
         ran |= {own.get("routing.scheme", own.get("scheme", scheme))}
         # A calculation on an experiment runs the attention-limited service alone.
         ran |= {"attention" if "base" in own else own.get("broadcast.layer", own.get("layer", layer))}
-    texts = [f"`{name}`" + (f" ({text})" if text else "") for name, text in RULES.items() if name in ran]
+    groups = [[f"`{name}`" for name in names if name in ran] for names in (UNCHANGED, AMENDED)]
+    kinds = ("as in the papers", "[with differences](README.md#rules)")
+    texts = [f"{', '.join(names)} ({kind})" for names, kind in zip(groups, kinds, strict=True) if names]
     return f"Rules: {'; '.join(texts) or 'no router ran'}."
 
 
 def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[str]:
-    """Returns the lines of a page about the decisions behind it, and what its cases vary."""
-    decisions = [line for each in figure.deviations for line in _wrapped(each, "- ", "  ")]
+    """Returns the lines of a page about the decisions behind it, and what its cases vary.
+
+    The decisions are on the simulated pages of the first two sizes; others name their place.
+    """
+    lines = ["", "Decisions and deviations:", ""]
+    lines += [line for each in figure.deviations for line in _wrapped(each, "- ", "  ")]
+    if origin.engine == "run" or origin.size not in SIZES[:2]:
+        index = "[index](README.md#the-pages)"
+        lines = ["", f"Decisions and deviations: those of the first page of `{origin.name}` in the {index}."]
     keys = keys_of(figure, cases, origin.engine)
     stem = page_name(origin.name, origin.size, origin.engine)
     # A figure without a function that measures calculates all by itself.
@@ -137,7 +148,7 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
     }
     varied = [f"`{key}` {_values(found)}" for key, found in values.items() if len(found) > 1]
     return [
-        *(["", "Decisions and deviations:", "", *decisions] if decisions else []),
+        *(lines if figure.deviations else []),
         "",
         f"Made by `{command_of(origin)}`.",
         "",
@@ -154,8 +165,8 @@ def verdict_of(statement: Statement) -> str:
 
 
 def _values(values: Iterable[str | None]) -> str:
-    """Returns the different values of a key as text; None: the case does not set the key."""
-    found = ["not set" if each is None else f"`{each}`" for each in values]
+    """Returns the different values of a key as text; a case without the key has None, left out."""
+    found = [f"`{each}`" for each in values if each is not None]
     return ", ".join(found) if len(found) <= _VALUES else f"{len(found)} values"
 
 

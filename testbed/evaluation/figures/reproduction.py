@@ -21,21 +21,9 @@ if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
 
 LAYERS = ("spt", "spanning-tree")
-#: Scheme, layer or service -> where its rules differ from the papers', for a page of docs/figures.
-RULES = {
-    "pif": "amended to lose no receiver: ADR [2](../adr/0002-ingress-filter-by-subtree.md) for the filter of "
-    "RAs, [3](../adr/0003-update-replies-replace-where-safe.md) for URs",
-    "pif-strict": "",
-    "pif-classes": "`pif` by classes of receivers: ADR [21](../adr/0021-classes-of-receivers-kept-apart.md)",
-    "psf": "with [RAs](../explanation/protocol.md#other-routing-schemes), which the slides lack",
-    "ips": "defined as groups of `psf`, for the slides do not define it",
-    "drp": "with the RAs of `psf`",
-    "flooding": "",
-    "spt": "ties broken by weights, no path rewritten: ADR [1](../adr/0001-exact-tie-breaking.md)",
-    "spanning-tree": "",
-    "rpf": "on the paths of `spt`",
-    "attention": "[decisions](../explanation/attention-evaluation.md) where the paper is silent",
-}
+#: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
+AMENDED = ("pif", "pif-classes", "psf", "ips", "drp", "spt", "rpf", "attention")
+UNCHANGED = ("pif-strict", "flooding", "spanning-tree")
 #: The key of a run's seed among its measurements.
 SEED = "seed"
 

@@ -12,7 +12,14 @@ import pytest
 from router.protocol.options import SCHEMES
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, tail
-from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, RULES, SIZES, Results
+from testbed.evaluation.figures.reproduction import (
+    AMENDED,
+    EMULATED,
+    FIGURES,
+    SIZES,
+    UNCHANGED,
+    Results,
+)
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
 from tests.support.paths import DOCS
@@ -64,13 +71,29 @@ def test_all_data_are_of_pages() -> None:
     }
 
 
-def test_a_page_names_the_rules_of_each_scheme_and_layer_that_ran() -> None:
-    assert RULES.keys() == {*SCHEMES, *LAYERS, "attention"}
-    lines = {name: _rules(name) for name in ("fn", "schemes", "match", "attention")}
-    assert lines["fn"].startswith("Rules: `pif` (amended to lose no receiver: ADR [2](../adr/0002-")
-    assert ("; `drp` (" in lines["schemes"], "; `drp` (" in lines["fn"]) == (True, False)
-    assert lines["match"] == "Rules: no router ran."
-    assert "`pif`" not in lines["attention"]
+def test_a_page_says_whose_rules_ran_and_the_index_where_they_differ() -> None:
+    assert {*AMENDED, *UNCHANGED} == {*SCHEMES, *LAYERS, "attention"}
+    named = re.findall(r"^- (`.+?`): ", _INDEX, re.MULTILINE)
+    assert sorted(", ".join(named).split(", ")) == sorted(f"`{each}`" for each in AMENDED)
+    assert (
+        _rules("fn")
+        == "Rules: `spanning-tree` (as in the papers); `pif`, `spt` ([with differences](README.md#rules))."
+    )
+    assert "`drp`" in _rules("schemes")
+    assert _rules("match") == "Rules: no router ran."
+    assert "`pif`" not in _rules("attention")
+
+
+def test_only_the_first_page_of_a_figure_has_its_decisions() -> None:
+    figure = FIGURES["fn"]()
+    for size, engine, first in (
+        ("paper", "simulate", True),
+        ("paper", "run", False),
+        ("large", "simulate", False),
+    ):
+        lines = tail(figure, Origin("fn", size, 1, engine), figure.cases(size))
+        assert (lines[1:3] == ["Decisions and deviations:", ""]) is first
+        assert any("[index](README.md#the-pages)" in line for line in lines) is not first
 
 
 def _rules(name: str) -> str:
