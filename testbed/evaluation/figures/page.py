@@ -174,7 +174,7 @@ def _claims(statements: Sequence[Statement]) -> list[list[str]]:
     """Returns the rows of the claims; few subjects of which a claim does not hold are named."""
     groups: dict[tuple[str, ...], list[Statement]] = {}
     for each in statements:
-        shapes = map(_shape, (each.predicted, each.measured))
+        shapes = map(shape, (each.predicted, each.measured))
         groups.setdefault((each.claim, verdict_of(each), *shapes), []).append(each)
     rows = []
     for group in groups.values():
@@ -191,11 +191,12 @@ def merged(texts: Iterable[str]) -> str:
     """Returns texts in one, those that differ in numbers alone with the least and the greatest of each."""
     groups: dict[str, list[str]] = {}
     for text in texts:
-        groups.setdefault(_shape(text), []).append(text)
+        groups.setdefault(shape(text), []).append(text)
     return "; ".join(map(_ranges, groups.values()))
 
 
-def _shape(text: str) -> str:
+def shape(text: str) -> str:
+    """Returns a text with each number as 0, without bands."""
     return _NUMBER.sub("0", _BAND.sub("", text))
 
 
