@@ -51,43 +51,18 @@ _SAMPLES = 21
 _WIDE = 0.3
 
 
-def _name(strategy: str, history: bool = False) -> str:
-    return f"{strategy.upper()}, exact history" if history else strategy.upper()
+def _curves(results: Results) -> dict[str, dict[int, Case]]:
+    """Returns name of a curve ("EON", "EON, exact history", ...) -> Max, ascending -> case."""
+    found: dict[str, dict[int, Case]] = {}
+    for case in results:
+        name = case.facts["strategy"].upper() + (", exact history" if "overrides" in case.facts else "")
+        found.setdefault(name, {})[case.facts["max"]] = case
+    return found
 
 
-class _Measured:
-    """The measurements by name of a curve ("EON", "EON, exact history", ...) and Max.
-
-    Attributes:
-        curves: the name of each curve -> its strategy, and whether its routers have an exact history.
-        paper: the runs are those of table 1.
-    """
-
-    def __init__(self, results: Results) -> None:
-        self._results = results
-        self.curves: dict[str, tuple[str, bool]] = {}
-        self._cases: dict[str, dict[int, Case]] = {}
-        for case in results:
-            curve = case.facts["strategy"], case.facts.get("overrides") == _HISTORY
-            self.curves[_name(*curve)] = curve
-            self._cases.setdefault(_name(*curve), {})[case.facts["max"]] = case
-        self._cases = {name: dict(sorted(cases.items())) for name, cases in self._cases.items()}
-        self.paper = any(case.facts["base"] == "diallo" for case in results)
-
-    def by_max(self, name: str, key: str) -> dict[int, float]:
-        """Returns the medians of a measurement by Max, ascending; without a Max of which all runs failed."""
-        cases = self._cases.get(name, {})
-        return {
-            most: self._results.median(case, key) for most, case in cases.items() if self._results.runs(case)
-        }
-
-    def band(self, name: str, most: int, key: str) -> str:
-        """Returns a share in percent with its quantiles, as text."""
-        return self._results.band(self._cases[name][most], key, 100)
-
-    def points(self, key: str) -> dict[str, list[list[tuple[float, float]]]]:
-        """Returns for each name a curve for each seed: a measurement over Max."""
-        return {name: self._results.curves_over(cases.items(), key) for name, cases in self._cases.items()}
+def _medians(results: Results, cases: Mapping[int, Case], key: str) -> dict[int, float]:
+    """Returns the medians of a measurement by Max; without a Max of which all runs failed."""
+    return {most: results.median(case, key) for most, case in cases.items() if results.runs(case)}
 
 
 def safety(results: Results) -> Statement:
@@ -161,108 +136,92 @@ class Attention(Reproduction):
         ]
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        measured = _Measured(results)
-        for name in measured.curves:
-            yield from self._of_curve(measured, name)
-        yield from self._notifications(measured)
-        yield from self._contradiction(measured)
-        yield safety(results)
-
-    def _of_curve(self, measured: _Measured, name: str) -> list[Statement]:
-        saved = measured.by_max(name, "saved_bandwidth")
-        if not saved:
-            return []
-        strategy, history = measured.curves[name]
-        judged = measured.paper and not history
-        least = next(iter(saved))
-        best = max(saved, key=lambda most: saved[most])
-        stated, (low, high) = PAPER_SAVES[strategy], SAVED[strategy]
-        fluid = measured.by_max(name, "fluid")[best]
-        steps = [after - before for before, after in pairwise(saved.values())]
-        starved = measured.by_max(name, "starvation")
-        starved = {most: share for most, share in starved.items() if most == least or saved[most] > _WIDE}
-        control = measured.by_max(name, "control_overhead")[least]
-        subs = measured.by_max(name, "fluid_control")[least]
-        return [
-            Statement(
-                f"{name}: saves up to {stated:.0%} of bandwidth",
-                f"{low:.0%} to {high:.0%}; fluid model {fluid:.0%}",
-                f"{measured.band(name, best, 'saved_bandwidth')} % at Max {best}",
-                low <= saved[best] <= high if judged else None,
-            ),
-            Statement(
-                f"{name}: a larger Max favours CBR",
-                f"falls, but for {_NOISE:.0%}",
-                ", ".join(f"{most}: {share:z.0%}" for most, share in saved.items()),
-                max(steps, default=0.0) <= _NOISE,
-            ),
-            Statement(
-                f"{name}: over 99 % satisfied at Max {least}, and wherever it saves over {_WIDE:.0%}",
-                f"starved at most {STARVED:.0%}",
-                ", ".join(f"{most}: {share:.2%} starved" for most, share in starved.items()),
-                all(share <= STARVED for share in starved.values()),
-            ),
-            Statement(
-                f"{name}: under 3 % of CBR's control traffic at Max {least}",
-                f"at most {CONTROL:.0%}; SUBs alone, fluid model {subs:.2%}",
-                f"{measured.band(name, least, 'control_overhead')} %",
-                control <= CONTROL if judged else None,
-            ),
-        ]
-
-    def _notifications(self, measured: _Measured) -> list[Statement]:
-        eon, pdp = (measured.by_max(_name(each), "control_crossings") for each in STRATEGIES)
+        curves = _curves(results)
+        for name, cases in curves.items():
+            if any(map(results.runs, cases.values())):
+                yield from self._of_curve(results, name, cases)
+        eon, pdp = (_medians(results, curves[name], "control_crossings") for name in ("EON", "PDP"))
         gaps = {most: eon[most] - pdp[most] for most in eon if most in pdp}
-        if not gaps:
-            return []
-        least = next(iter(gaps))
-        return [
-            Statement(
+        if gaps:
+            least = next(iter(gaps))
+            yield Statement(
                 f"PDP has less control traffic than EON at Max {least}",
                 "EON - PDP above 0",
                 f"{gaps[least]:.0f} crossings",
                 gaps[least] > 0,
-            ),
-            Statement(
+            )
+            yield Statement(
                 "EON's notifications become fewer as Max grows",
                 "EON - PDP falls from each Max to the next",
                 ", ".join(f"{most}: {gap:.0f}" for most, gap in gaps.items()),
                 all(after < before for before, after in pairwise(gaps.values())),
-            ),
-        ]
-
-    def _contradiction(self, measured: _Measured) -> list[Statement]:
-        """The paper's "< 3 %" against the publications of an event that all caches hold."""
-        first, last = (measured.by_max(_name("eon"), f"cached_{each}") for each in ("most", "least"))
-        if not first:
-            return []
-        largest = max(first)
-        shares = (
-            f"{_name(each)} {share:.0%}"
-            for each in STRATEGIES
-            for most, share in measured.by_max(_name(each), "control_overhead").items()
-            if most == largest
-        )
-        return [
-            Statement(
+            )
+        if eon:
+            # The paper's "< 3 %" against the publications of an event that all caches hold.
+            largest = max(eon)
+            of_first = results.median(curves["EON"][largest], "cached_most")
+            of_last = results.median(curves["EON"][largest], "cached_least")
+            shares = (
+                f"{name} {results.median(curves[name][largest], 'control_overhead'):.0%}"
+                for name in ("EON", "PDP")
+                if results.runs(curves[name][largest])
+            )
+            yield Statement(
                 "under 3 % of CBR's control traffic at every Max: not above what caches hold",
-                f"full caches hold {first[largest]:.0f} publications of the first event, "
-                f"{last[largest]:.0f} of the last: the SUB of a larger Max visits every router, as CBR's "
-                "floods do",
+                f"full caches hold {of_first:.0f} publications of the first event, {of_last:.0f} of the "
+                "last: the SUB of a larger Max visits every router, as CBR's floods do",
                 f"Max {largest}: {', '.join(shares)}",
                 None,
             )
-        ]
+        yield safety(results)
+
+    def _of_curve(self, results: Results, name: str, cases: Mapping[int, Case]) -> Iterator[Statement]:
+        saved = _medians(results, cases, "saved_bandwidth")
+        least, best = next(iter(saved)), max(saved, key=lambda most: saved[most])
+        facts = cases[best].facts
+        judged = facts["base"] == "diallo" and "overrides" not in facts
+        low, high = SAVED[facts["strategy"]]
+        yield Statement(
+            f"{name}: saves up to {PAPER_SAVES[facts['strategy']]:.0%} of bandwidth",
+            f"{low:.0%} to {high:.0%}; fluid model {results.median(cases[best], 'fluid'):.0%}",
+            f"{results.band(cases[best], 'saved_bandwidth', 100)} % at Max {best}",
+            low <= saved[best] <= high if judged else None,
+        )
+        steps = [after - before for before, after in pairwise(saved.values())]
+        yield Statement(
+            f"{name}: a larger Max favours CBR",
+            f"falls, but for {_NOISE:.0%}",
+            ", ".join(f"{most}: {share:z.0%}" for most, share in saved.items()),
+            max(steps, default=0.0) <= _NOISE,
+        )
+        starved = _medians(results, cases, "starvation")
+        starved = {most: share for most, share in starved.items() if most == least or saved[most] > _WIDE}
+        yield Statement(
+            f"{name}: over 99 % satisfied at Max {least}, and wherever it saves over {_WIDE:.0%}",
+            f"starved at most {STARVED:.0%}",
+            ", ".join(f"{most}: {share:.2%} starved" for most, share in starved.items()),
+            all(share <= STARVED for share in starved.values()),
+        )
+        subs = results.median(cases[least], "fluid_control")
+        yield Statement(
+            f"{name}: under 3 % of CBR's control traffic at Max {least}",
+            f"at most {CONTROL:.0%}; SUBs alone, fluid model {subs:.2%}",
+            f"{results.band(cases[least], 'control_overhead', 100)} %",
+            results.median(cases[least], "control_overhead") <= CONTROL if judged else None,
+        )
 
     def panels(self, results: Results) -> list[Panel]:
-        measured = _Measured(results)
-        predicted = measured.by_max(_name("eon"), "fluid")
-        saved = measured.points("saved_bandwidth")
+        curves = _curves(results)
+        saved, control, starved = (
+            {name: results.curves_over(cases.items(), key) for name, cases in curves.items()}
+            for key in ("saved_bandwidth", "control_overhead", "starvation")
+        )
+        predicted = _medians(results, curves["EON"], "fluid")
         saved["fluid model"] = [[(float(most), share) for most, share in predicted.items()]]
         return [
             Panel("(a) saved bandwidth", "saved against CBR", saved, x="Max", points=True),
-            Panel("(b) control", "share of CBR's", measured.points("control_overhead"), x="Max", points=True),
-            Panel("(c) starvation", "starved rounds", measured.points("starvation"), x="Max", points=True),
+            Panel("(b) control", "share of CBR's", control, x="Max", points=True),
+            Panel("(c) starvation", "starved rounds", starved, x="Max", points=True),
         ]
 
 

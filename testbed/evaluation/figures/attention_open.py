@@ -146,7 +146,7 @@ def _others() -> Iterator[Variant]:
 
 
 #: The variants that the pages show.
-_NAMED = {each.name for each in (*_causes(20, 100), *_causes(50, 500))}
+_NAMED = {each.name for each in (*_causes(20, 100), *_causes(50, 500), Variant(_LARGE))}
 #: Size -> the shipped experiment, and its variants.
 _SIZES: Mapping[str, tuple[str, Sequence[Variant]]] = {
     "small": ("diallo-small", [*_causes(20, 100), *_others()]),
@@ -203,7 +203,7 @@ class AttentionOpen(Reproduction):
             curves = {
                 name: [[(run["overload"], run["saved_bandwidth"])] for run in results.runs(case)]
                 for name, case in cases.items()
-                if name in _NAMED or len(cases) == 1
+                if name in _NAMED
             }
             found.append(Panel(strategy.upper(), "saved", curves, x="publications in excess", points=True))
         return found
@@ -216,7 +216,7 @@ class AttentionOpen(Reproduction):
                 [
                     [f"`{name}`", *(f"{results.median(case, key) * by:.3g}" for key, by in _COLUMNS.values())]
                     for name, case in cases.items()
-                    if (name in _NAMED or len(cases) == 1) is not others
+                    if (name in _NAMED) is not others
                 ],
                 on_page=not others,
             )
