@@ -49,8 +49,7 @@ class Advertisements(Reproduction):
         "The text does not give the limit; the authors' script has an RA timer of 200 s in the mean. Here "
         "a router waits at least 200 s (`ra_min_interval_s`); in two cases a change waits for an "
         "exponential time of that mean (`timers`).",
-        "With this limit changes twice as often give 1.8 times as many RAs, or 1.6 with exponential "
-        "timers. `Nearly equal`: shares at most 15 points apart.",
+        "With this limit changes twice as often give 1.8 times as many RAs, or 1.6 with exponential timers.",
         "Messages miss receivers whose RAs wait: the verdict on these runs leaves them out, and the page "
         "shows them.",
         "The paper counts packets, here frames: the predicates of this workload fit into a frame each.",

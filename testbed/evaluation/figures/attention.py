@@ -96,15 +96,14 @@ class Attention(Reproduction):
         "EON's notifications first become more as Max grows, for they follow SUBs that visit more routers, "
         "and fewer only where most lifetimes end before the box is full.",
         "The paper's 3 % cannot hold for every Max. The 1,334 publications of the first event in a lifetime "
-        "are no limit, since publications live for 20 lifetimes: full caches hold 13,344 of that event, but "
-        "172 of the last. The SUB of a larger Max visits all N - 1 routers.",
+        "are no limit, since publications live for 20 lifetimes.",
     )
     deviations = (
         "EON and PDP are the service as shipped: a router does not remember which publications a "
         'subscription got in former rounds (RQ). `exact history` has `history = "exact"`: the home of a '
         "subscription remembers every publication delivered to it. The paper's numbers are shown beside it "
         "without a judgement.",
-        "The text does not give the values of the figure: the statements are those of section 5.2.",
+        "The text does not give the values of the figure; the statements are those of section 5.2.",
         "docs/explanation/attention-evaluation.md has the reasons for constant max, lifetime and freshness, "
         "a normalised Zipf p_i, events picked in proportion to the publications left, and a tree "
         "(Barabasi-Albert, one link a node).",

@@ -56,7 +56,7 @@ class FalseNegatives(Reproduction):
         "each of its receivers at every router. The paper does not give the delays and timers behind its "
         "seconds.",
         "The script has no changes of predicates, the text one in 20 minutes: here every receiver changes "
-        "once in 20 s. `A few`: below 1 % of the expected deliveries after 5 s.",
+        "once in 20 s.",
         "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
         "script. The paper does not name the broadcast layer: both are run.",
     )

@@ -62,14 +62,12 @@ class FalsePositives(Reproduction):
         "Static tables are exact without an SR, and the three variants equal.",
         "The script runs 25 nodes, the text names 50 to 200. Steady state is judged at 25 nodes, and on "
         "the spanning tree at every size.",
-        "The script runs 6 hours with a message in 30 s, and a second time with one a minute; the second "
-        "is run with one policy. Steady state is the time from 1 hour on.",
+        "The script runs 6 hours with a message in 30 s, and again with one a minute, here with one policy. "
+        "Steady state is the time from 1 hour on.",
         "The paper's initial peak is of messages that routers get from their own applications before the "
         "first RAs arrive. Here the first predicates precede the first message, and RAs cross the network "
         "in tens of milliseconds: no peak is predicted, and the greatest windows of both times are shown.",
-        "`Constant`: the means of the two halves of the steady state differ by at most 2 points, median "
-        "over the seeds. `The last yields the least` is judged by differences between runs of equal seeds, "
-        "which have the same network, predicates and messages.",
+        "Variants are compared in runs of equal seeds, which have the same network, predicates and messages.",
         "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
         "script, and one the exponential timers of the authors' simulator in place of fixed periods. The "
         "paper does not name the broadcast layer: both are run.",

@@ -62,7 +62,7 @@ class Forwarding(Reproduction):
         "No times survive but those of [network-effect](network-effect.md). The engine `counting`, in "
         "Python, is measured without the options that are ours (`single`, `direct`); only ratios carry over.",
         f"{MESSAGES} messages, each matched with every variant in turn; a time is the least of three, a "
-        "ratio the median over the messages. Bars: greatly is at least 2; no cost is at most 1.05.",
+        "ratio the median over the messages.",
         "Filters of 1 to 6 constraints, Zipf names and strings; messages of 5 to 10 attributes (slides) or 1 "
         "to 19 (2003). I5000,f2,c10,a20: interfaces, filters of each, constraints of each, attributes of a "
         "message. The three settings of 4,000,000 constraints have a tenth of the interfaces; `small` has "

@@ -30,15 +30,12 @@ class Leakage(Reproduction):
         'encodings").',
     )
     explanation = (
-        "Protected: no name and no value is in a frame in the clear. A router without the key cannot "
-        "compute the bits of a string, and cannot read the sealed content.",
-        "Not protected: the network learns who advertises equal filters, which filter covers which, how "
-        "often each filter and each pattern of bits occurs, about how many attributes a message has (A1), "
-        "and which messages reach whom. Who knows what people usually ask for can name some of the most "
-        "frequent filters (A2) and patterns (A3). Who knows the content of some messages, as a subscriber "
-        "or their author, recognises their strings in all other messages (A4). Who has the key of one "
-        "member can test every value of a list (A5): all messages under that key, past messages too, are "
-        "open. The encoding hides contents from a curious router that knows little.",
+        "[privacy.md](../explanation/privacy.md) says what is protected, and what not. The network learns "
+        "about how many attributes a message has (A1). Who knows what people usually ask for can name some "
+        "of the most frequent filters (A2) and patterns (A3). Who knows the content of some messages, as a "
+        "subscriber or their author, recognises their strings in all other messages (A4). Who has the key "
+        "of one member can test every value of a list (A5). The encoding hides contents from a curious "
+        "router that knows little.",
         "Hardening: a fill hides the number of attributes, costs false matches, and does not prevent "
         "mining: the bits of a frequent string still occur together more often than by chance. A secret "
         "choice of k' of the k bits by each subscriber makes equal filters look different, and costs false "

@@ -89,8 +89,6 @@ class Match(Reproduction):
         "of the protocol.",
         "The authors' script counts all predicates ever set, each once; here those in force when a message "
         "is sent count.",
-        "Read as: at least half of the messages that match a predicate match 5 to 15 %; at least a tenth "
-        "match none; the greatest share is at most 25 %.",
     )
     calculates = True
 

@@ -45,8 +45,8 @@ class Requests(Reproduction):
         "as in the paper's text, routers ask all children.",
         "One case has the exponential timers of the authors' simulator. Its number of SRs is random, with "
         "a standard deviation of a tenth (25 routers, 2,400 s, periods of 600 s), and is not judged.",
-        "`Stable`: the second 2,400 s, a whole number of periods of 480 and of 600 s, have as many as the "
-        "first, to 5 %. The windows of 240 s of the picture differ by more: routers ask at random phases.",
+        "2,400 s are a whole number of periods of 480 and of 600 s. The windows of 240 s of the picture "
+        "differ by more: routers ask at random phases.",
     )
     measure = "testbed.evaluation.figures.measures:requests"
 

@@ -71,13 +71,10 @@ class Schemes(Reproduction):
         "non-minimal, r s M_p + M(unicast) (slides on routing, part III).",
     )
     deviations = (
-        "The slides do not define iPS. Here iPS is PSF with one predicate for all sources that have the "
-        "same receivers below a router and its child.",
-        "Formulas without alpha are ours. PIF's n^2 contradicts the tables, which hold r (n - 1) predicates. "
-        "`cbcb figure formulas` judges each row of the slides by its own formula.",
+        "Formulas without alpha are ours; `cbcb figure formulas` judges each row of the slides by its own.",
         "Minimal: a message crosses the links of the paths to its receivers on the tree of its source and no "
-        "other. DRP would be non-minimal only where paths from one source part and meet again; those of "
-        f"every layer here are unique and symmetric, and so are those of `{_REVERSE_PATHS}`.",
+        "other. The paths of every layer here are unique and symmetric, and so are those of "
+        f"`{_REVERSE_PATHS}`.",
         "Forwarding state is counted for the sources that send, at the end of the run. Counted apart are "
         "the RIB of psf and ips, TABLE bodies, next hops, and the index of ips, n log2(c + 1) bits for n "
         "sources and c classes of an interface. s log n is the number of a sender's router, ceil(log2 n) "
