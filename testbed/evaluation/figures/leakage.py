@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import product
 from typing import Any
 
 from testbed.evaluation.attacks.attacks import ATTACKS
@@ -15,7 +17,6 @@ _HARDENINGS: Mapping[str, tuple[int, float]] = {
     "filled to 0.5": (0, 0.5),
     "k' = 4, filled to 0.5": (4, 0.5),
 }
-_NAMES = tuple(ATTACKS)
 
 
 class Leakage(Reproduction):
@@ -78,44 +79,32 @@ class Leakage(Reproduction):
         ]
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        shares = {
-            case.label: {
-                name: results.median(case, name) for own in _NAMES for name in (own, f"{own}_baseline")
-            }
-            for case in results
-        }
-        yield from (
-            Statement(
+        for case, name in product(results, ATTACKS):
+            yield Statement(
                 f"{case.label}: {name}",
                 f"a guess: {100 * results.median(case, f'{name}_baseline'):.3g} %{_anchor(case, name)}",
                 f"{results.band(case, name, scale=100)} %",
                 None,
             )
-            for case in results
-            for name in _NAMES
-        )
-        plain, fill, kept = (
-            shares[f"slides, {label}"] for label in ("not hardened", "filled to 0.5", "k' = 4")
-        )
-        for text, measured, holds in (
+        plain, kept, filled, _ = (partial(results.median, case) for case in results.where(encoding="slides"))
+        guessed = filled("A3_baseline")
+        for text, name, cases, holds in (
             (
-                "slides: the weight gives the number of attributes of most messages; a fill hides it",
-                f"{100 * plain['A1']:.3g} % and {100 * fill['A1']:.3g} %",
-                plain["A1"] > 0.5 > 2 * fill["A1"],
+                "the weight gives the number of attributes of most messages; a fill hides it",
+                *("A1", (plain, filled), plain("A1") > 0.5 > 2 * filled("A1")),
             ),
             (
-                "slides: a secret choice of bits lowers the share of filters named by frequency",
-                f"{100 * plain['A2']:.3g} % and {100 * kept['A2']:.3g} %",
-                kept["A2"] < plain["A2"],
+                "a secret choice of bits lowers the share of filters named by frequency",
+                *("A2", (plain, kept), kept("A2") < plain("A2")),
             ),
             (
-                "slides: a fill does not keep mining from naming strings, far more than a guess would",
-                f"{100 * plain['A3']:.3g} % and {100 * fill['A3']:.3g} %",
-                fill["A3"] > 5 * shares["slides, filled to 0.5"]["A3_baseline"],
+                "a fill does not keep mining from naming strings, far more than a guess would",
+                *("A3", (plain, filled), filled("A3") > 5 * guessed),
             ),
-            ("slides: the key opens nearly everything", f"{100 * plain['A5']:.3g} %", plain["A5"] > 0.9),
+            ("the key opens nearly everything", "A5", (plain,), plain("A5") > 0.9),
         ):
-            yield Statement(text, "as stated", measured, bool(holds))
+            measured = " and ".join(f"{100 * share(name):.3g} %" for share in cases)
+            yield Statement(f"slides: {text}", "as stated", measured, holds)
 
     def panels(self, results: Results) -> list[Panel]:
         return [
@@ -130,7 +119,7 @@ class Leakage(Reproduction):
                 points=True,
             )
             for encoding in ("slides", "ranges")
-            for name in _NAMES
+            for name in ATTACKS
         ]
 
 

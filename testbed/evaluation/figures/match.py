@@ -120,18 +120,16 @@ class Match(Reproduction):
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             most = max(results.values(case, "most"), default=float("nan"))
-            yield Statement(
-                f"{case.label}: most matching messages match 5 to 15 % of the predicates",
-                "at least 50 %",
-                f"{results.band(case, 'middle', 100)} %",
-                results.median(case, "middle") >= 0.5,
-            )
-            yield Statement(
-                f"{case.label}: a significant number match none",
-                "at least 10 %",
-                f"{results.band(case, 'none', 100)} %",
-                results.median(case, "none") >= 0.1,
-            )
+            for key, least, claim in (
+                ("middle", 0.5, "most matching messages match 5 to 15 % of the predicates"),
+                ("none", 0.1, "a significant number match none"),
+            ):
+                yield Statement(
+                    f"{case.label}: {claim}",
+                    f"at least {100 * least:g} %",
+                    f"{results.band(case, key, 100)} %",
+                    results.median(case, key) >= least,
+                )
             yield Statement(
                 f"{case.label}: no message matches more than 25 %",
                 "at most 25 %",

@@ -79,20 +79,13 @@ class Precision(Reproduction):
             )
 
     def panels(self, results: Results) -> list[Panel]:
-        cases: dict[str, list[tuple[float, Case]]] = {}
-        for case in results.where(encoding="slides"):
-            label = f"{case.facts['bits']}/{case.facts['hashes']}"
-            cases.setdefault(label, []).append((case.facts["attributes"], case))
-        curves = {label: results.curves_over(each, "fill") for label, each in cases.items()}
-        return [
-            Panel(
-                "Share of bits set, encoding slides",
-                "share",
-                curves,
-                x="attributes of a message",
-                points=True,
-            )
-        ]
+        curves = {}
+        for bits, hashes in _SIZES:
+            cases = results.where(encoding="slides", bits=bits, hashes=hashes)
+            points = ((case.facts["attributes"], case) for case in cases)
+            curves[f"{bits}/{hashes}"] = results.curves_over(points, "fill")
+        title, x = "Share of bits set, encoding slides", "attributes of a message"
+        return [Panel(title, "share", curves, x=x, points=True)]
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -119,7 +112,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     octets = b"".join(own.filter(filter_).row for filter_ in filters)
     rows = np.frombuffer(octets, np.uint8).reshape(len(filters), bits // 8)
     weights, predicted_weights, predicted = [], [], []
-    candidates = encoded = exact = operator = hashed = lost = 0
+    encoded = exact = operator = hashed = lost = 0
     for _ in range(facts["messages"]):
         message = draw_message(source, sizes)
         present, set_bits = encoding.message_strings(message), own.message_bits(message)
@@ -144,19 +137,15 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
             for number, own in enumerate(names)
             if own <= has
         )
-        for number in sampled:
-            missing = len(strings[number] - present)
-            if missing:
-                predicted.append(rho ** (hashes * missing))
-        candidates += len(filters)
-    without = candidates - exact - operator
+        missing = (len(strings[number] - present) for number in sampled)
+        predicted += [rho ** (hashes * each) for each in missing if each]
+    without = facts["messages"] * len(filters) - exact - operator
     return {
         "fill": sum(weights) / len(weights),
         "predicted_fill": sum(predicted_weights) / len(predicted_weights),
         "hash_rate": hashed / without,
         "predicted_hash_rate": sum(predicted) / max(len(predicted), 1),
         "operator_share": operator / max(encoded, 1),
-        "hash_share": hashed / max(encoded, 1),
         "lost": lost,
         "matching": exact + lost,
     }
