@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from testbed.evaluation.figures.alpha_draws import ERROR, MERGED, UNITS, exact
 from testbed.evaluation.figures.reproduction import (
@@ -15,6 +16,7 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     Table,
+    panel_of_points,
 )
 
 #: |M|, h and n of the generic model.
@@ -22,19 +24,13 @@ _ROWS = (
     *((10_000, 10, 10), (10_000, 10, 100), (10_000, 10, 1_000), (10_000, 10, 10_000)),
     (1_000_000, 1, 1_000_000),
 )
-#: Conjunctions of integer constraints, whose alpha is known exactly: constraints, names, operator, kinds, and
-#: numbers of conjunctions of which several are equal.
+#: Conjunctions of integer constraints, whose alpha is known exactly: constraints, names, operator, numbers
+#: of conjunctions, of which several are equal.
 _EXACT = {
-    "one equality constraint, 50 names x 100 integers": (1, 50, "equal", 50 * 100, (200, 2_000, 20_000)),
-    "two equality constraints, 10 names x 100 integers": (
-        *(2, 10, "equal", math.comb(10, 2) * 100**2),
-        (2_000, 20_000),
-    ),
-    "three equality constraints, 10 names x 100 integers": (
-        *(3, 10, "equal", math.comb(10, 3) * 100**3),
-        (20_000,),
-    ),
-    "one constraint `<` on one of 500 integer names": (1, 500, "less", 500, (200, 2_000, 20_000)),
+    "one equality constraint, 50 names x 100 integers": (1, 50, "equal", (200, 2_000, 20_000)),
+    "two equality constraints, 10 names x 100 integers": (2, 10, "equal", (2_000, 20_000)),
+    "three equality constraints, 10 names x 100 integers": (3, 10, "equal", (20_000,)),
+    "one constraint `<` on one of 500 integer names": (1, 500, "less", (200, 2_000, 20_000)),
 }
 #: Names whose units and merging a panel shows: the slides' |A|.
 _SHOWN = 500
@@ -73,7 +69,8 @@ class Alpha(Reproduction):
     calculates = True
 
     def cases(self, size: str) -> list[Case]:
-        most = 1_000_000 if size == "paper" else 10_000
+        paper = size == "paper"
+        most, nodes = (1_000_000, 100) if paper else (10_000, 50)
         found = [
             Case(
                 f"generic, {name}: |M| {universe}, h {h}, n {n}",
@@ -83,38 +80,25 @@ class Alpha(Reproduction):
             for name in ("uniform", "Zipf")
             for universe, h, n in _ROWS
         ]
-        found += [
-            Case(
-                f"{label}, n {n}",
-                {},
-                {
-                    "model": "integers",
-                    "constraints": constraints,
-                    "names": names,
-                    "operator": operator,
-                    "kinds": kinds,
-                    "n": n,
-                },
-            )
-            for label, (constraints, names, operator, kinds, numbers) in _EXACT.items()
-            for n in numbers
-        ]
-        found += [
-            _dnf(names, zipf, (1, 6), most, merged=True)
+        for label, (constraints, names, operator, numbers) in _EXACT.items():
+            facts = {"model": "integers", "constraints": constraints, "names": names, "operator": operator}
+            # The different conjunctions, of which those with `<` on a name all cover each other.
+            facts["kinds"] = names if operator == "less" else math.comb(names, constraints) * 100**constraints
+            found += [Case(f"{label}, n {n}", {}, facts | {"n": n}) for n in numbers]
+        dnf = [
+            (names, zipf, "", (1, 6), most)
             for zipf in (False, True)
-            for names in ((50, 100, 200, 500, 1000) if size == "paper" else (50, 500))
+            for names in ((50, 100, 200, 500, 1000) if paper else (50, 500))
         ]
-        found += [_dnf(_SHOWN, False, (each, each), min(most, _FIXED), merged=False) for each in (1, 2, 3)]
-        nodes = 100 if size == "paper" else 50
-        found += [
-            Case(
-                f"tables of {scheme}: {nodes} nodes, {layer}",
-                {},
-                {"model": "tables", "scheme": scheme, "layer": layer, "nodes": nodes, "n": 0},
-            )
-            for layer in LAYERS
-            for scheme in ("pif", "psf", "ips")
-        ]
+        fixed = ("1 constraint", "2 constraints", "3 constraints")
+        dnf += [(_SHOWN, False, f", {how}", (k, k), min(most, _FIXED)) for k, how in enumerate(fixed, 1)]
+        for names, zipf, how, of_each, n in dnf:
+            facts = {"model": "dnf", "names": names, "zipf": zipf, "constraints": of_each, "n": n}
+            label = f"DNF, {'Zipf' if zipf else 'uniform'} names{how}: |A| {names}"
+            found.append(Case(label, {}, facts | {"merged": not how}))
+        for layer, scheme in product(LAYERS, ("pif", "psf", "ips")):
+            facts = {"model": "tables", "scheme": scheme, "layer": layer, "nodes": nodes, "n": 0}
+            found.append(Case(f"tables of {scheme}: {nodes} nodes, {layer}", {}, facts))
         return found
 
     def judge(self, results: Results) -> Iterator[Statement]:
@@ -179,14 +163,6 @@ class Alpha(Reproduction):
         )
         return [Table(title, columns, rows)]
 
-    def _tables_panel(self, layer: str, results: Results) -> Panel:
-        """The entries of the tables on the curve of receivers drawn at random."""
-        cases = results.where(model="tables", layer=layer)
-        curves = {"receivers drawn at random": results.curves(cases[0], "random")} if cases else {}
-        curves |= {f"entries of {case.facts['scheme']}": results.curves(case) for case in cases}
-        title, x = f"Tables of the schemes, {layer}", "receivers behind an entry"
-        return Panel(title, "alpha, in filters", curves, x=x, percent=False, points=True)
-
     def panels(self, results: Results) -> list[Panel]:
         found = [
             _exact_panel("Generic model", "predicates", results, ("uniform", "zipf")),
@@ -210,24 +186,13 @@ class Alpha(Reproduction):
             for case in results.where(model="dnf", merged=False)
         }
         found.append(_panel(f"DNF model, uniform names, |A| = {_SHOWN}", fixed))
-        return [*found, *(self._tables_panel(layer, results) for layer in LAYERS)]
-
-
-def _dnf(names: int, zipf: bool, constraints: tuple[int, int], n: int, *, merged: bool) -> Case:
-    fewest, most = constraints
-    how = f", {fewest} constraint{'s' if fewest > 1 else ''}" if fewest == most else ""
-    return Case(
-        f"DNF, {'Zipf' if zipf else 'uniform'} names{how}: |A| {names}",
-        {},
-        {
-            "model": "dnf",
-            "names": names,
-            "zipf": zipf,
-            "constraints": constraints,
-            "n": n,
-            "merged": merged,
-        },
-    )
+        for layer in LAYERS:
+            cases = results.where(model="tables", layer=layer)
+            curves = {"receivers drawn at random": results.curves(cases[0], "random")} if cases else {}
+            curves |= {f"entries of {case.facts['scheme']}": results.curves(case) for case in cases}
+            title, x = f"Tables of the schemes, {layer}", "receivers behind an entry"
+            found.append(panel_of_points(title, "alpha, in filters", curves, x))
+        return found
 
 
 def _error(
@@ -241,26 +206,22 @@ def _error(
     return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def _panel(
-    title: str,
-    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]],
-    x: str = "conjunctions combined in one disjunction",
-    formulas: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-) -> Panel:
-    return Panel(title, "alpha", curves, x=x, formulas=formulas or {}, percent=False, points=True)
+def _panel(title: str, curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> Panel:
+    return panel_of_points(title, "alpha", curves, "conjunctions combined in one disjunction")
 
 
 def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) -> Panel:
     """The means of the draws as points, and the formulas as lines."""
-    cases: dict[str, list[tuple[float, Case]]] = {}
-    for case in results:
-        if case.facts["model"] in models and results.runs(case):
-            label = case.label.rsplit(" n ", 1)[0].rstrip(",").replace("generic, ", "")
-            cases.setdefault(label, []).append((case.facts["n"], case))
-    curves, formulas = {}, {}
-    for label, each in cases.items():
-        curves[label] = results.curves_over(each, lambda run: statistics.fmean(run["draws"]))
-        (first, case), (last, _) = each[0], each[-1]
+    cases = {
+        case: case.label.rsplit(" n ", 1)[0].rstrip(",").replace("generic, ", "")
+        for case in results
+        if case.facts["model"] in models and results.runs(case)
+    }
+    curves = results.lines(cases, cases.__getitem__, "n", lambda run: statistics.fmean(run["draws"]))
+    formulas = {}
+    for case, label in cases.items():
+        numbers = [n for curve in curves[label] for n, _ in curve]
+        first, last = min(numbers), max(numbers)
         dense = sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})
         formulas[label] = [(float(n), exact(case.facts, n)) for n in dense]
-    return _panel(title, curves, x, formulas)
+    return panel_of_points(title, "alpha", curves, x, formulas=formulas)

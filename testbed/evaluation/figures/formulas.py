@@ -26,6 +26,7 @@ from testbed.evaluation.figures.reproduction import (
     Statement,
     Table,
     common,
+    panel_of_points,
 )
 from testbed.evaluation.figures.scheme_memory import local_predicates, predicted, predicted_by_alpha
 from testbed.experiments.config import Experiment
@@ -142,22 +143,13 @@ class Formulas(Reproduction):
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for setting in (_ALONE, _COVERING):
-            curves = {}
-            for scheme, (row, *_) in _ROWS.items():
-                if cases := results.where(scheme=scheme, setting=setting):
-                    of_nodes = [(case.facts["nodes"], case) for case in cases]
-                    curves[f"{scheme} for {row}"] = results.curves_over(of_nodes, "slides")
+            cases = results.where(setting=setting)
+            curves = results.lines(cases, lambda case: case.label.split(",")[0], "nodes", "slides")
             title = f"Filters held / slides' formula, {setting}"
-            found.append(
-                Panel(title, "ratio", curves, x="nodes", floor={"formula": 1.0}, percent=False, points=True)
-            )
-        of_exponent = {
-            f"exponent {exponent}": [(case.facts["nodes"], case) for case in results.where(exponent=exponent)]
-            for exponent in _EXPONENTS
-        }
-        curves = {label: results.curves_over(cases, "d") for label, cases in of_exponent.items()}
-        found.append(Panel("Power-law graphs", "d (hops)", curves, x="nodes", percent=False, points=True))
-        return found
+            found.append(panel_of_points(title, "ratio", curves, "nodes", floor={"formula": 1.0}))
+        cases = [case for case in results if "exponent" in case.facts]
+        curves = results.lines(cases, lambda case: f"exponent {case.facts['exponent']}", "nodes", "d")
+        return [*found, panel_of_points("Power-law graphs", "d (hops)", curves, "nodes")]
 
 
 def _row(case: Case, results: Results) -> Iterator[Statement]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -17,10 +17,10 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     band_of,
+    panel_of_points,
 )
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
-_Curve = Sequence[tuple[float, float]]
 #: The algorithm of the papers without its table and its Bloom filters.
 _BASIC = CountingOptions(bloom=False, single=False, direct=False)
 _ROUNDS = (1, 2, 5, 10, 20, 50, 100)
@@ -108,43 +108,31 @@ class Forwarding(Reproduction):
                     yield Statement(text, predicted, results.band(case, f"{variant} ratio"), holds)
         for name in _WORKLOADS:
             _, tenth, few, _, many = results.where(name=name)
-            for text, bar, case, other in (
-                (
-                    "time with 10 interfaces / with 1,000, the most constraints (large disjunctions)",
-                    1,
-                    few,
-                    many,
-                ),
-                ("time of 10 times the constraints, 10 interfaces", 10, few, tenth),
+            for text, bar, other in (
+                ("time with 10 interfaces / with 1,000, the most constraints (large disjunctions)", 1, many),
+                ("time of 10 times the constraints, 10 interfaces", 10, tenth),
             ):
-                ratios = [one / two for one, two in results.pairs(case, "basic", other)]
+                ratios = [one / two for one, two in results.pairs(few, "basic", other)]
                 holds = bool(ratios) and statistics.median(ratios) < bar
                 yield Statement(f"{name}: {text}", f"less than {bar}", band_of(ratios), holds)
             best = min(_ROUNDS, key=lambda rounds: results.median(many, f"{rounds} rounds ratio"))
             key = f"{best} rounds ratio"
             text = f"{many.label}: time with the best number of rounds / without rounds"
-            yield Statement(
-                text,
-                "less than 1",
-                f"{results.band(many, key)}, {best} rounds",
-                results.median(many, key) < 1,
-            )
+            measured = f"{results.band(many, key)}, {best} rounds"
+            yield Statement(text, "less than 1", measured, results.median(many, key) < 1)
 
     def panels(self, results: Results) -> list[Panel]:
-        def panel(title: str, y: str, curves: Mapping[str, Sequence[_Curve]], x: str) -> Panel:
-            return Panel(title, y, curves, x=x, percent=False, points=True)
-
         found = []
         for name in _WORKLOADS:
             cases = [(case.facts["constraints"], case) for case in results.where(name=name, interfaces=10)]
             times = {variant: results.curves_over(cases, variant) for variant in (*_CLAIMS, "basic")}
-            found.append(panel(f"{name}, 10 interfaces", "us", times, "constraints"))
-        settings: dict[str, list[tuple[float, Case]]] = {}
-        for case in results:
-            if case.facts["name"] not in _WORKLOADS:
-                label = f"{case.facts['name']}, {case.facts['constraints']:,} constraints"
-                settings.setdefault(label, []).append((case.facts["interfaces"], case))
-        bloom = {label: results.curves_over(cases, "Bloom ratio") for label, cases in settings.items()}
+            found.append(panel_of_points(f"{name}, 10 interfaces", "us", times, "constraints"))
+        settings = {
+            case: f"{case.facts['name']}, {case.facts['constraints']:,} constraints"
+            for case in results
+            if case.facts["name"] not in _WORKLOADS
+        }
+        bloom = results.lines(settings, settings.__getitem__, "interfaces", "Bloom ratio")
         rounds = {
             name: [
                 [(rounds, run[f"{rounds} rounds ratio"]) for rounds in _ROUNDS]
@@ -154,8 +142,8 @@ class Forwarding(Reproduction):
         }
         return [
             *found,
-            panel("15 settings of Bloom filters", "time / without", bloom, "interfaces"),
-            panel("Selectivity table, 1,000 interfaces", "time / without", rounds, "rounds"),
+            panel_of_points("15 settings of Bloom filters", "time / without", bloom, "interfaces"),
+            panel_of_points("Selectivity table, 1,000 interfaces", "time / without", rounds, "rounds"),
         ]
 
 

@@ -91,6 +91,13 @@ class Panel:
     points: bool = False
 
 
+def panel_of_points(
+    title: str, y: str, curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]], x: str, **more: Any
+) -> Panel:
+    """Returns a panel of numbers at points of a parameter."""
+    return Panel(title, y, curves, x=x, percent=False, points=True, **more)
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of the page; each row has a text for each column.
@@ -174,6 +181,19 @@ class Results:
                 if value is not None:
                     of_seed.setdefault(run[SEED], []).append((float(x), float(value)))
         return [of_seed[seed] for seed in sorted(of_seed)]
+
+    def lines(
+        self,
+        cases: Iterable[Case],
+        label: Callable[[Case], str],
+        x: str,
+        key: str | Callable[[Mapping[str, Any]], float | None],
+    ) -> dict[str, list[list[tuple[float, float]]]]:
+        """Returns label -> `curves_over` of the cases with this label; the fact `x` is on the x axis."""
+        groups: dict[str, list[tuple[float, Case]]] = {}
+        for case in cases:
+            groups.setdefault(label(case), []).append((case.facts[x], case))
+        return {each: self.curves_over(own, key) for each, own in groups.items()}
 
 
 def band_of(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:

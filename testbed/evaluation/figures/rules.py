@@ -97,10 +97,7 @@ class Rules(reproduction.Reproduction):
             ("Saved by the filter", "static", "saved", "saved / all RA frames"),
             ("Broadcast trees", "trees", "lost", "sources whose paths are no tree"),
         ):
-            points: dict[str, list[tuple[float, Case]]] = {}
-            for case in results.where(of=of):
-                points.setdefault(case.facts["rule"], []).append((case.facts["nodes"], case))
-            curves = {rule: results.curves_over(own, key) for rule, own in points.items()}
+            curves = results.lines(results.where(of=of), lambda case: case.facts["rule"], "nodes", key)
             found.append(Panel(title, y, curves, x="nodes", points=True))
         asked = {case.label: results.curves(case) for case in results.where(of="SRs")}
         return [*found, Panel("With SRs", "lost / expected deliveries", asked)]

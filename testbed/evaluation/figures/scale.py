@@ -16,6 +16,7 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     Table,
+    panel_of_points,
 )
 from testbed.evaluation.figures.schemes import SCHEMES
 from testbed.evaluation.figures.steady_large import EXACT, FILTERS, HUBS, KINDS, MOST, ROUTERS, SENDERS
@@ -96,18 +97,19 @@ class Scale(Reproduction):
             )
 
     def panels(self, results: Results) -> list[Panel]:
-        def panel(title: str, y: str, curves: Mapping[str, list[_Points]], **more: Any) -> Panel:
-            return Panel(title, y, curves, x=_X, percent=False, points=True, **more)
-
         found = []
         for layer, (kind, how) in product(LAYERS, _HOW.items()):
             curves = {each: _curves(results, layer, _state(each, kind, "max")) for each in SCHEMES}
-            found.append(panel(f"{layer}, {how}: the fullest router", "constraints", curves, floor=_MEMORY))
+            found.append(
+                panel_of_points(
+                    f"{layer}, {how}: the fullest router", "constraints", curves, _X, floor=_MEMORY
+                )
+            )
         changes = {"psf, ips, drp": _curves(results, LAYERS[0], lambda run: _RATE * (run["nodes"] - 1))}
         changes |= {f"pif, {each}": _curves(results, each, _advertised) for each in LAYERS}
-        found.append(panel("Changes of predicates", "RAs a router and second", changes))
+        found.append(panel_of_points("Changes of predicates", "RAs a router and second", changes, _X))
         domains = {label: _of_domains(results, key) for key, label in _DOMAINS.items()}
-        return [*found, panel("Domains, no covering", "constraints a router", domains)]
+        return [*found, panel_of_points("Domains, no covering", "constraints a router", domains, _X)]
 
     def tables(self, results: Results) -> list[Table]:
         feasible = []

@@ -19,6 +19,7 @@ from testbed.evaluation.figures.reproduction import (
     Statement,
     Table,
     common,
+    panel_of_points,
 )
 from testbed.evaluation.figures.scheme_memory import UNITS
 
@@ -147,11 +148,8 @@ class Schemes(Reproduction):
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for key, y in (("filters", "filters for the senders"), ("crossings", "crossings of messages")):
-            curves = {}
-            for scheme in SCHEMES:
-                chosen = [case for case in _drawn(results) if case.facts["scheme"] == scheme]
-                curves[scheme] = results.curves_over([(case.facts["nodes"], case) for case in chosen], key)
-            found.append(Panel(f"spt: {y}", y, curves, x="nodes", percent=False, points=True))
+            curves = results.lines(_drawn(results), lambda case: case.facts["scheme"], "nodes", key)
+            found.append(panel_of_points(f"spt: {y}", y, curves, "nodes"))
         return found
 
 
