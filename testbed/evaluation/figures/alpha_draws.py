@@ -10,19 +10,16 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from captures.rundir import RunLayout
-from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
+from captures.rundir.routing_tables import by_predicate, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
-from testbed.controller.trees import LAYERS, Forest
+from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.alpha_conjunctions import (
     Conjunctions,
     alphas,
@@ -37,12 +34,8 @@ from testbed.evaluation.figures.alpha_constraints import (
     weighted,
     zipf_weights,
 )
-from testbed.evaluation.figures.reproduction import common
 from testbed.evaluation.figures.scheme_memory import local_predicates, measured_alpha, receivers_below
-from testbed.experiments.config import Experiment
-from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from testbed.evaluation.figures.steady import simulated
 
 GRID = [scale * 10**power for power in range(1, 7) for scale in (1, 2, 5)][:-2]
 #: Conjunctions that are drawn in all, at least: the variance is greatest at some thousand, and falls behind.
@@ -139,7 +132,7 @@ def _taken(
 
 
 def measure_tables(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Simulates the opening of a run and measures the entries of all routers.
+    """Measures the entries of all routers after the opening of a simulated run.
 
     Args:
         facts: `scheme` (`pif`, `psf` or `ips`), `layer`, `nodes`.
@@ -147,62 +140,31 @@ def measure_tables(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     Returns:
         curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random, both in filters.
     """
-    overrides = common(
-        seed=seed,
-        topology__nodes=facts["nodes"],
-        broadcast__layer=facts["layer"],
-        routing__scheme=facts["scheme"],
-        duration_s=30,
-        workload__senders_percent=0,
-        workload__changing_receivers_percent=0,
-    )
-    experiment = load_experiment(find_experiment("default"), overrides)
-    with tempfile.TemporaryDirectory(prefix="cbcb-alpha-") as folder:
-        run = RunLayout(simulate(experiment, Path(folder), Progress(Console(quiet=True)), "none"))
+    with simulated(facts, seed, workload__senders_percent=0) as (experiment, run):
         tables = read_routing_tables(run)
-    return _measured(experiment, tables, random.Random(seed))
-
-
-def _measured(
-    experiment: Experiment, tables: Mapping[int, Sequence[TableRow]], rng: random.Random
-) -> dict[str, Any]:
     forest = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset())
     predicates = local_predicates(tables)
     sizes = {node: len(PredicateBuilder(predicate)) for node, predicate in predicates.items()}
-    together: dict[int, int] = {}
-    alone: dict[int, int] = {}
-    filters_of = by_predicate(len)
-    for node, rows in tables.items():
-        for row, receivers in _entries(experiment, forest, node, rows, sizes):
-            k = len(receivers)
-            together[k] = together.get(k, 0) + filters_of(row)
-            alone[k] = alone.get(k, 0) + sum(sizes[each] for each in receivers)
-    return {
-        "curve": [(k, together[k] / alone[k]) for k in sorted(together)],
-        "random": list(enumerate(measured_alpha(list(predicates.values()), rng)["filters"], 1)),
-    }
-
-
-def _entries(
-    experiment: Experiment,
-    forest: Forest,
-    node: int,
-    rows: Sequence[TableRow],
-    receivers: Mapping[int, int],
-) -> Iterator[tuple[TableRow, list[int]]]:
-    """Each row of forwarding state with the receivers behind it."""
-    neighbours = experiment.topology.neighbours(node)
 
     @cache
-    def below_of(source: int) -> dict[int, int]:
-        places = receivers_below(forest.tree(source), receivers)
-        return {child: below for parent, child, below in places if parent == node}
+    def below(source: int) -> dict[tuple[int, int], int]:
+        places = receivers_below(forest.tree(source), sizes)
+        return {(parent, child): receivers for parent, child, receivers in places}
 
-    for row in rows:
-        interface, sources = row["interface"], row.get("sources")
-        if row.get("part") != "forwarding" or interface is None:
-            continue
-        child = neighbours[interface]
-        # With `pif` the entry is what the router itself reaches through the interface.
-        below = below_of(node if sources is None else sources[0])[child]
-        yield row, [each for each in receivers if below >> each & 1]
+    together, alone = Counter[int](), Counter[int]()
+    filters_of = by_predicate(len)
+    for node, rows in tables.items():
+        neighbours = experiment.topology.neighbours(node)
+        for row in rows:
+            interface, sources = row["interface"], row.get("sources")
+            if row.get("part") == "forwarding" and interface is not None:
+                # With `pif` the entry is what the router itself reaches through the interface.
+                behind = below(node if sources is None else sources[0])[node, neighbours[interface]]
+                k = behind.bit_count()
+                together[k] += filters_of(row)
+                alone[k] += sum(size for receiver, size in sizes.items() if behind >> receiver & 1)
+    drawn = measured_alpha(list(predicates.values()), random.Random(seed))["filters"]
+    return {
+        "curve": [(k, together[k] / alone[k]) for k in sorted(together)],
+        "random": list(enumerate(drawn, 1)),
+    }

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -171,16 +172,13 @@ class Steady:
         return found
 
 
-def compare(facts: Mapping[str, Any], seed: int) -> dict[str, int]:
-    """Simulates a network whose predicates do not change, and returns it beside what `Steady` calculates.
+@contextmanager
+def simulated(facts: Mapping[str, Any], seed: int, **more: Any) -> Iterator[tuple[Experiment, RunLayout]]:
+    """Simulates 30 s of a network whose predicates do not change, in a folder that is removed at the end.
 
     Args:
         facts: `scheme`, `layer`, `nodes`.
-
-    Returns:
-        what is equal, of which UNIT is filters, constraints and bytes of the forwarding rows: rows, UNIT,
-        ra_crossings, received, false_positives, each as `calculated KEY` and `simulated KEY`; differing: rows
-        that only one of both has.
+        more: overrides, as of `common`.
     """
     overrides = common(
         seed=seed,
@@ -189,30 +187,41 @@ def compare(facts: Mapping[str, Any], seed: int) -> dict[str, int]:
         routing__scheme=facts["scheme"],
         duration_s=30,
         workload__changing_receivers_percent=0,
-        workload__first_message_s=5,
-        links__delay_ms=LINK_MS,
+        **more,
     )
     experiment = load_checked(find_experiment("default"), overrides)
-    steady = Steady(experiment)
-    with tempfile.TemporaryDirectory(prefix="cbcb-steady-") as folder:
-        run = RunLayout(simulate(experiment, Path(folder), Progress(Console(quiet=True)), "none"))
+    with tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
+        run = simulate(experiment, Path(folder), Progress(Console(quiet=True)), "none")
+        yield experiment, RunLayout(run)
+
+
+def compare(facts: Mapping[str, Any], seed: int) -> dict[str, int]:
+    """Returns what is simulated of a network beside what `Steady` calculates.
+
+    Args:
+        facts: as of `simulated`.
+
+    Returns:
+        what is equal, of which UNIT is filters, constraints and bytes of the forwarding rows: rows, UNIT,
+        ra_crossings, received, false_positives, each as `calculated KEY` and `simulated KEY`; differing: rows
+        that only one of both has.
+    """
+    with simulated(facts, seed, workload__first_message_s=5, links__delay_ms=LINK_MS) as (experiment, run):
         tables, counters = read_routing_tables(run), read_routers_counters(run)
+    steady = Steady(experiment)
     calculated = {node: [row.as_json() for row in rows] for node, rows in steady.rows.items()}
-    both: dict[str, Counter[str]] = {}
-    seen: list[set[str]] = []
-    size_of_row = by_predicate(size_of)
     whole: dict[str, Mapping[int, Any]] = {"calculated": calculated, "simulated": tables}
+    found, seen, size_of_row = Counter[str](), list[set[str]](), by_predicate(size_of)
     for whose, of_node in whole.items():
-        found = both[whose] = Counter[str]()
         rows = [(node, row) for node, each in of_node.items() for row in each if row["part"] == "forwarding"]
         for _, row in rows:
             copies = len(row["sources"]) if row["copies"] else 1
-            found.update({unit: copies * size for unit, size in size_of_row(row)._asdict().items()})
-        found["rows"] = len(rows)
+            sizes = size_of_row(row)._asdict()
+            found.update({f"{whose} {unit}": copies * size for unit, size in sizes.items()})
+        found[f"{whose} rows"] = len(rows)
         seen.append({repr((node, *(row[key] for key in _KEYS))) for node, row in rows})
-    both["calculated"].update(steady.messages, ra_crossings=steady.ra_crossings)
     for key, names in _COUNTED.items():
-        both["simulated"][key] = sum(each[name] for each in counters.values() for name in names)
-    return {f"{whose} {key}": value for whose, found in both.items() for key, value in found.items()} | {
-        "differing": len(seen[0] ^ seen[1])
-    }
+        found[f"simulated {key}"] = sum(each[name] for each in counters.values() for name in names)
+    messages = {**steady.messages, "ra_crossings": steady.ra_crossings}
+    found.update({f"calculated {key}": value for key, value in messages.items()})
+    return {**found, "differing": len(seen[0] ^ seen[1])}
