@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from captures.accounting.direct import Direct
+from captures.accounting.schemes import SENDERS
 from captures.accounting.texts import WINDOW_S, experiment_seconds
 from captures.rundir.routing_tables import TableRow, read_routing_tables
 from router.predicates import Message
@@ -17,6 +18,14 @@ from router.predicates.parser import parse_message
 from router.wire.message import encode_message
 from testbed.controller.trees import LAYERS, Forest, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
+from testbed.evaluation.figures.scheme_memory import (
+    UNITS,
+    index_bits,
+    local_predicates,
+    matching_cost,
+    predicted,
+    predicted_by_alpha,
+)
 from testbed.experiments.config import Experiment
 from testbed.sim.wires import HOP_NS
 
@@ -143,15 +152,6 @@ _TIMED = 60
 
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
-    from captures.accounting.schemes import SENDERS
-    from testbed.evaluation.figures.scheme_memory import (
-        UNITS,
-        index_bits,
-        local_predicates,
-        predicted,
-        predicted_by_alpha,
-    )
-
     summary = run.summary()
     state, crossed = summary["state"], summary["message_crossings"]
     sizes: dict[str, dict[int, int]] = {}
@@ -235,8 +235,6 @@ def _scheme_matching(
     run: Direct, experiment: Experiment, tables: dict[int, list[TableRow]], forest: Forest
 ) -> dict[str, Any]:
     """The time to match a message at a router, and the memory of the engines."""
-    from testbed.evaluation.figures.scheme_memory import matching_cost
-
     sent = run.inputs.log.sent.to_pylist()
     timed = {
         (message["source"], message["seq"]): parse_message(message["message"])

@@ -9,13 +9,12 @@ source's router matches the predicates of other nodes.
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
 from captures.accounting.schemes import Size, size_of
 from captures.rundir.routing_tables import TableRow, predicate_of
-from router.matching.engines import Matcher, factory
+from router.matching.engines import factory
 from router.predicates import NOTHING, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits
@@ -203,57 +202,6 @@ def _size(receivers: int, sizes: Mapping[int, int]) -> int:
     return total
 
 
-@dataclass(slots=True)
-class _Table:
-    """The table of a router.
-
-    Attributes:
-        local: whether the local applications have a predicate; its entry is `LOCAL_INTERFACE`.
-        of_interface: entry -> interface, of entries for the messages of all sources.
-        of_source: source -> entries.
-    """
-
-    matcher: Matcher
-    local: bool = False
-    of_interface: dict[int, int] = field(default_factory=dict)
-    of_source: dict[int, list[int]] = field(default_factory=dict)
-
-    def among(self, source: int, children: Collection[int]) -> list[int]:
-        """Returns the entries for a message of a source.
-
-        Args:
-            children: the interfaces to the children on the tree of the source.
-        """
-        chosen = [entry for entry, interface in self.of_interface.items() if interface in children]
-        return [*([LOCAL_INTERFACE] if self.local else []), *chosen, *self.of_source.get(source, ())]
-
-
-def _table(rows: Iterable[TableRow], senders: Collection[int]) -> _Table:
-    table = _Table(factory("compiled"))
-    entry = LOCAL_INTERFACE
-    for row in rows:
-        part, interface, sources = row.get("part", "forwarding"), row["interface"], row.get("sources")
-        if part == "local":
-            table.matcher.set_predicate(LOCAL_INTERFACE, predicate_of(row))
-            table.local = True
-        elif part == "forwarding" and sources is None and interface is not None:
-            entry += 1
-            table.matcher.set_predicate(entry, predicate_of(row))
-            table.of_interface[entry] = interface
-        elif part == "forwarding" and sources is not None:
-            sending = [source for source in sources if source in senders]
-            if not sending:
-                continue
-            groups = [[source] for source in sending] if row.get("copies") else [sending]
-            predicate = predicate_of(row)
-            for group in groups:
-                entry += 1
-                table.matcher.set_predicate(entry, predicate)
-                for source in group:
-                    table.of_source.setdefault(source, []).append(entry)
-    return table
-
-
 def matching_cost(
     tables: Mapping[int, Sequence[TableRow]],
     topology: Topology,
@@ -269,13 +217,34 @@ def matching_cost(
     """
     total_us, count, size = 0.0, 0, 0
     for node, rows in tables.items():
-        table = _table(rows, senders)
-        size += table.matcher.nbytes or 0
+        matcher = factory("compiled")
+        local: list[int] = []
+        # Entries for the messages of all sources by interface, those of one source by source.
+        entries: dict[tuple[str, int], list[int]] = defaultdict(list)
+        last = LOCAL_INTERFACE
+        for row in rows:
+            part, interface, sources = row.get("part", "forwarding"), row["interface"], row.get("sources")
+            predicate, groups = predicate_of(row), list[list[tuple[str, int]]]()
+            if part == "local":
+                matcher.set_predicate(LOCAL_INTERFACE, predicate)
+                local = [LOCAL_INTERFACE]
+            elif part == "forwarding" and sources is not None:
+                sending = [("source", source) for source in sources if source in senders]
+                groups = [[each] for each in sending] if row.get("copies") else [sending]
+            elif part == "forwarding" and interface is not None:
+                groups = [[("interface", interface)]]
+            for group in filter(None, groups):
+                last += 1
+                matcher.set_predicate(last, predicate)
+                for each in group:
+                    entries[each].append(last)
+        size += matcher.nbytes or 0
         neighbours = topology.neighbours(node)
         for source, message in visits.get(node, ()):
             parents = forest.parents[source]
-            children = {port for port, neighbour in neighbours.items() if parents[neighbour] == node}
-            if among := table.among(source, children):
-                total_us += best_us(table.matcher, message, among)
+            children = [port for port, neighbour in neighbours.items() if parents[neighbour] == node]
+            allowed = [("source", source), *(("interface", port) for port in children)]
+            if among := sorted([*local, *(entry for each in allowed for entry in entries.get(each, ()))]):
+                total_us += best_us(matcher, message, among)
             count += 1
     return (total_us / count if count else None), size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from statistics import median
@@ -156,33 +157,24 @@ class Schemes(Reproduction):
 def _case(
     nodes: int, layer: str, scheme: str, setting: str, receivers: int, senders: int, **more: object
 ) -> Case:
-    changing = setting in (_FULL, _ASKED)
     if setting == _ASKED:
         more |= {"protocol__sr_policy": "periodic", "protocol__sr_period_s": 200}
-    return Case(
-        f"{nodes} nodes, {layer}, r {receivers} %, s {senders} %, {scheme}, {setting}",
-        common(
-            topology__nodes=nodes,
-            duration_s=600,
-            workload__messages_per_minute=3,
-            workload__receivers_percent=receivers,
-            workload__senders_percent=senders,
-            workload__changing_receivers_percent=20 if changing else 0,
-            workload__predicate_change_interval_s=300,
-            broadcast__layer=layer,
-            routing__scheme=scheme,
-            protocol__covering="none" if setting == _NONE else "full",
-            **more,
-        ),
-        {
-            "nodes": nodes,
-            "layer": layer,
-            "receivers": receivers,
-            "senders": senders,
-            "scheme": scheme,
-            "setting": setting,
-        },
+    overrides = common(
+        topology__nodes=nodes,
+        duration_s=600,
+        workload__messages_per_minute=3,
+        workload__receivers_percent=receivers,
+        workload__senders_percent=senders,
+        workload__changing_receivers_percent=20 if setting in (_FULL, _ASKED) else 0,
+        workload__predicate_change_interval_s=300,
+        broadcast__layer=layer,
+        routing__scheme=scheme,
+        protocol__covering="none" if setting == _NONE else "full",
+        **more,
     )
+    facts = {"nodes": nodes, "layer": layer, "receivers": receivers, "senders": senders}
+    label = f"{nodes} nodes, {layer}, r {receivers} %, s {senders} %, {scheme}, {setting}"
+    return Case(label, overrides, facts | {"scheme": scheme, "setting": setting})
 
 
 def _drawn(results: Results) -> list[Case]:
@@ -206,7 +198,7 @@ def _within(values: Sequence[float], low: float, high: float) -> bool:
 def _correct(results: Results) -> Iterator[Statement]:
     for scheme in SCHEMES:
         cases = results.where(scheme=scheme)
-        missed, holds = _all(results, cases, "missed"), _all(results, cases, "holds")
+        missed, holds = (_all(results, cases, key) for key in ("missed", "holds"))
         measured = f"{sum(missed):.0f} missed, {sum(holds):.0f} of {len(holds)} verdicts hold"
         failing = ((case.label, run) for case in cases for run in results.runs(case) if not run["holds"])
         for label, run in islice(failing, 1):
@@ -284,10 +276,8 @@ def _controller(results: Results) -> Iterator[Statement]:
         ratios = []
         for case in results.where(scheme=scheme, setting=_FULL):
             (pif,) = results.where(**{**case.facts, "scheme": "pif"})
-            if results.values(pif, "controller_bytes") and results.values(case, "controller_bytes"):
-                ratios.append(
-                    results.median(case, "controller_bytes") / results.median(pif, "controller_bytes")
-                )
+            own, of_pif = (results.median(each, "controller_bytes") for each in (case, pif))
+            ratios += [own / of_pif] if own > 0 and of_pif > 0 else []
         yield Statement(
             f"{scheme}: bytes of the controller's frames and their ACKs / those of pif",
             "less than 2",
@@ -321,30 +311,21 @@ def _classes(results: Results) -> Iterator[Statement]:
         )
 
 
-def _name(case: Case) -> list[str]:
-    facts = case.facts
-    return [str(facts[key]) for key in ("nodes", "layer", "receivers", "senders", "scheme")]
-
-
 def _best(results: Results) -> Table:
     """In how many points each scheme has the least of each key."""
+    points: dict[str, dict[str, list[Case]]] = {}
+    for case in results.where(setting=_FULL):
+        place = str({**case.facts, "scheme": None})
+        points.setdefault(case.facts["layer"], {}).setdefault(place, []).append(case)
     rows = []
-    cases = results.where(setting=_FULL)
-    points = list(dict.fromkeys(tuple(_name(case)[:-1]) for case in cases))
-    layers = dict.fromkeys(layer for _, layer, *_ in points)
-    for layer, (key, what) in product(layers, _COMPARED.items()):
-        wins = dict.fromkeys(SCHEMES, 0)
-        here = [point for point in points if point[1] == layer]
-        for point in here:
-            medians = {
-                case.facts["scheme"]: results.median(case, key)
-                for case in cases
-                if tuple(_name(case)[:-1]) == point
-            }
+    for (layer, of_layer), (key, what) in product(points.items(), _COMPARED.items()):
+        wins = Counter[str]()
+        for cases in of_layer.values():
+            medians = {case.facts["scheme"]: results.median(case, key) for case in cases}
             known = {scheme: value for scheme, value in medians.items() if not math.isnan(value)}
-            for scheme, value in known.items():
-                wins[scheme] += value <= min(known.values()) * (1 + 1e-9)
-        rows.append([layer, what, str(len(here)), *(str(wins[scheme]) for scheme in SCHEMES)])
+            least = min(known.values(), default=0) * (1 + 1e-9)
+            wins.update(scheme for scheme, value in known.items() if value <= least)
+        rows.append([layer, what, str(len(of_layer)), *(str(wins[scheme]) for scheme in SCHEMES)])
     return Table(
         "Where each scheme has the least, with covering and changes (equal schemes count each)",
         ("layer", "quantity", "of points", *SCHEMES),
