@@ -47,15 +47,13 @@ class Alpha(Reproduction):
         "uniform distribution over |A| = 500 names (slides on routing, part III).",
     )
     deviations = (
-        "The slides give no parameter but |A| = 500, and no values. The acceptance is the exact value "
-        "where there is one: the Monte Carlo mean within 3 standard errors.",
+        "The slides give no parameter but |A| = 500, and no values.",
         "Conjunctions are those of the slides' workload (part II): 1 to 6 constraints, half on strings of "
         "a dictionary of 1,000 words of Zipf frequency, half on integers of 100 values.",
         "M of a disjunction is its number of constraints without conjunctions that another conjunction "
         f"covers; beside M are the bytes of the FILTER TLVs. Up to {MERGED:,} conjunctions, both are also "
         "shown as a router keeps a predicate: without filters that several filters cover together, and "
-        "with filters merged that differ in one attribute. Searches for such sets that were cut off are "
-        "counted.",
+        "with filters merged that differ in one attribute.",
         "The tables of the schemes are those of a simulated network with static predicates, for messages "
         "of all nodes. The curve beside them is of the receivers of the same run, drawn at random. "
         "[schemes](schemes.md) judges the memory that alpha predicts.",
