@@ -40,12 +40,9 @@ def by_weight(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
 
 def by_issuers(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
     """Ranks filters of at most k bits by the number of their issuers, and matches them with known ranks."""
-    issuers: dict[int, int] = {}
-    meaning: dict[int, frozenset[bytes] | None] = {}
-    for (_, bits), strings in zip(seen.filters, truth.filters, strict=True):
-        if 0 < bits.bit_count() <= seen.suite.hashes:
-            issuers[bits] = issuers.get(bits, 0) + 1
-            meaning[bits] = strings
+    own = [bits for _, bits in seen.filters]
+    issuers = Counter(bits for bits in own if 0 < bits.bit_count() <= seen.suite.hashes)
+    meaning = dict(zip(own, truth.filters, strict=True))
     ranked = sorted(issuers, key=lambda bits: (-issuers[bits], bits))
     guesses = dict(zip(ranked, by_frequency(knowledge.filter_strings), strict=False))
     right = sum(meaning[bits] == frozenset((string,)) for bits, string in guesses.items())
@@ -102,7 +99,10 @@ def mined(messages: Sequence[int], bits: int, hashes: int) -> list[tuple[int, fl
     count = len(messages)
     if count < _SUPPORT:
         return []
-    rows = _matrix(messages, bits).astype(np.float32)
+    octets = -(-bits // 8)
+    joined = b"".join(message.to_bytes(octets, "little") for message in messages)
+    packed = np.frombuffer(joined, np.uint8).reshape(count, octets)
+    rows = np.unpackbits(packed, axis=1, bitorder="little")[:, :bits].astype(np.float32)
     share = rows.mean(0, dtype=np.float64)
     covariance = (rows.T @ rows).astype(np.float64) / count - np.outer(share, share)
     lacks = np.maximum(1 - share, 1 / count)
@@ -146,13 +146,6 @@ def _level(odds: _Reals, pattern: list[int]) -> float:
     """The median of the odds f / (1 - f) that the pairs of a pattern give."""
     pairs = odds[np.ix_(pattern, pattern)][np.triu_indices(len(pattern), 1)]
     return max(float(np.median(pairs)), 1e-9)
-
-
-def _matrix(messages: Sequence[int], bits: int) -> npt.NDArray[np.uint8]:
-    octets = -(-bits // 8)
-    joined = b"".join(message.to_bytes(octets, "little") for message in messages)
-    packed = np.frombuffer(joined, np.uint8).reshape(len(messages), octets)
-    return np.unpackbits(packed, axis=1, bitorder="little")[:, :bits]
 
 
 def _recognised(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ from testbed.terminal import numbers
 _LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
 #: Points of the common grid on which the curves of several runs are compared.
 _POINTS = 400
+_QUANTILES = (0.1, 0.5, 0.9)
 #: Greatest value, in least values, from which on an axis is logarithmic; height of a label in those of axes.
 _DECADES, _LINE_HEIGHT = 100, 0.06
 #: More panels than this are in several rows.
 _IN_A_ROW = 4
+
+_Reals = npt.NDArray[np.float64]
 
 
 def draw(panel: Panel, axes: Axes) -> None:
@@ -42,21 +45,11 @@ def draw(panel: Panel, axes: Axes) -> None:
         colour, (marker, style) = CURVE_COLOURS[place], _LOOKS[repeated % len(_LOOKS)]
         if formula := panel.formulas.get(label):
             axes.plot(*zip(*formula, strict=True), color=colour, linestyle="--", linewidth=1)
-        if panel.points:
-            look = {"color": colour, "marker": marker, "linestyle": style}
-            ends.append((*_draw_points(axes, kept, label, look), colour))
-            continue
-        grid = np.linspace(min(c[0, 0] for c in kept), max(c[-1, 0] for c in kept), _POINTS)
-        # Between two points of a curve the value of the former holds.
-        values = np.array(
-            [c[np.clip(np.searchsorted(c[:, 0], grid, side="right") - 1, 0, len(c) - 1), 1] for c in kept]
-        )
-        band = np.quantile(values, [0.1, 0.5, 0.9], axis=0)
-        corners = _corners(band)
-        low, middle, high = band[:, corners]
-        axes.plot(grid[corners], middle, color=colour, linestyle=style, label=label)
-        axes.fill_between(grid[corners], low, high, color=colour, alpha=0.15, linewidth=0)
-        ends.append((grid[-1], middle[-1], colour))
+        places, (low, middle, high) = _at_points(kept) if panel.points else _as_steps(kept)
+        look: dict[str, Any] = {"marker": marker, "markersize": 3} if panel.points else {}
+        axes.plot(places, middle, color=colour, linestyle=style, label=label, **look)
+        axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+        ends.append((float(places[-1]), float(middle[-1]), colour))
     for rule, levels, dashes in (
         (axes.axhline, panel.floor, "--"),
         (axes.axhline, panel.paper, ":"),
@@ -87,33 +80,26 @@ def draw(panel: Panel, axes: Axes) -> None:
         axes.legend(fontsize="small")
 
 
-def _corners(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Returns the points of several curves without which their lines would differ.
+def _at_points(curves: Sequence[_Reals]) -> tuple[_Reals, _Reals]:
+    """Returns the points of curves, and the 10, 50 and 90 % quantiles of the values at each."""
+    points = np.unique([x for curve in curves for x in curve[:, 0]])
+    values = [[y for curve in curves for x, y in curve if x == point] for point in points]
+    return points, np.array([np.quantile(each, _QUANTILES) for each in values]).T
 
-    Points inside a stretch in which no curve changes are left out: a file of steps is much smaller so.
 
-    Args:
-        values: float64 [curves, points].
+def _as_steps(curves: Sequence[_Reals]) -> tuple[_Reals, _Reals]:
+    """As `_at_points`, on a grid: between two points of a curve the value of the former holds.
 
-    Returns:
-        bool [points].
+    Points inside a stretch in which no quantile changes are left out: a file of steps is much smaller so.
     """
-    needed = np.ones(values.shape[1], np.bool_)
-    same = np.all(values[:, 1:] == values[:, :-1], axis=0)
+    grid = np.linspace(min(c[0, 0] for c in curves), max(c[-1, 0] for c in curves), _POINTS)
+    last = [np.clip(np.searchsorted(c[:, 0], grid, side="right") - 1, 0, len(c) - 1) for c in curves]
+    values = [curve[at, 1] for curve, at in zip(curves, last, strict=True)]
+    band = np.quantile(values, _QUANTILES, axis=0)
+    needed = np.ones(_POINTS, np.bool_)
+    same = np.all(band[:, 1:] == band[:, :-1], axis=0)
     needed[1:-1] = ~(same[:-1] & same[1:])
-    return needed
-
-
-def _draw_points(
-    axes: Axes, curves: Sequence[npt.NDArray[np.float64]], label: str, look: Mapping[str, Any]
-) -> tuple[float, float]:
-    """Draws the medians and the band of curves; returns the last median with its place."""
-    points = sorted({float(x) for curve in curves for x in curve[:, 0]})
-    values = [[float(y) for curve in curves for x, y in curve if x == point] for point in points]
-    low, middle, high = np.array([np.quantile(each, [0.1, 0.5, 0.9]) for each in values]).T
-    axes.plot(points, middle, label=label, markersize=3, **look)
-    axes.fill_between(points, low, high, color=look["color"], alpha=0.15, linewidth=0)
-    return points[-1], float(middle[-1])
+    return grid[needed], band[:, needed]
 
 
 def _label(axes: Axes, ends: Sequence[tuple[float, float, str]], percent: bool) -> None:
