@@ -79,11 +79,10 @@ class Precision(Reproduction):
             )
 
     def panels(self, results: Results) -> list[Panel]:
-        curves = {}
-        for bits, hashes in _SIZES:
-            cases = results.where(encoding="slides", bits=bits, hashes=hashes)
-            points = ((case.facts["attributes"], case) for case in cases)
-            curves[f"{bits}/{hashes}"] = results.curves_over(points, "fill")
+        cases = results.where(encoding="slides")
+        curves = results.lines(
+            cases, lambda case: f"{case.facts['bits']}/{case.facts['hashes']}", "attributes", "fill"
+        )
         title, x = "Share of bits set, encoding slides", "attributes of a message"
         return [Panel(title, "share", curves, x=x, points=True)]
 
