@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,12 @@ import pyarrow as pa
 from captures.accounting.direct import Direct
 from captures.accounting.schemes import SENDERS
 from captures.accounting.texts import WINDOW_S, experiment_seconds
-from captures.rundir.routing_tables import TableRow, read_routing_tables
-from router.predicates import Message
-from router.predicates.parser import parse_message
-from router.wire.message import encode_message
-from testbed.controller.trees import LAYERS, Forest, hops_on_trees
+from captures.rundir.routing_tables import read_routing_tables
+from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
 from testbed.evaluation.figures.scheme_memory import (
     UNITS,
-    index_bits,
     local_predicates,
-    matching_cost,
     predicted,
     predicted_by_alpha,
 )
@@ -146,14 +140,11 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     return {"rate": halves[1], "rate_before": halves[0], "frames": len(times), "curve": curve}
 
 
-#: Messages whose matching is timed, drawn at random.
-_TIMED = 60
-
-
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
     summary = run.summary()
     state, crossed = summary["state"], summary["message_crossings"]
+    size, host = summary["bytes_by_type"], summary["bytes_by_type_host_links"]
     sizes: dict[str, dict[int, int]] = {}
     for row in run.sql("select node, unit, value from held where part = 'local'").to_pylist():
         sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
@@ -164,24 +155,20 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "holds": int(summary["verdict"] == "holds"),
         "reason": next(iter(summary["verdict_reasons"]), None),
         "missed": summary["false_negatives_after_convergence"],
-        "false_positives": summary["false_positives_from_network"],
-        "received": summary["messages_received_from_network"],
         "excess": summary["excess_crossings"],
         "crossings": crossed["cbcb"],
         "minimal": crossed["minimal"],
-        "delay_s": summary["delivery_delay"]["mean_s"],
-        "rib_filters": state["rib_filters"],
         "table_bytes": state["broadcast_bytes"],
-        "unicast_bits": state["unicast_bits"],
-        "nodes_bits": len(run.inputs.senders) * (len(topology.nodes) - 1).bit_length(),
+        "filters_all": state["forwarding_filters"],
+        "sr_ur_bytes": size["SR"] + size["UR"],
+        "ra_bytes": size["RA"],
+        "controller_bytes": sum(host[each] for each in ("TABLE", "COMMIT", "ACK") if each in host),
+        "msg_bytes": size["MSG"],
     }
     for unit, of_node in sizes.items():
         formula = predicted(forest, of_node, run.inputs.senders)[scheme]
-        measured = state[f"{SENDERS}_{unit}"]
-        found |= {unit: measured, f"{unit}_formula": formula, f"{unit}_all": state[f"forwarding_{unit}"]}
-        found[f"{unit}_ratio"] = measured / formula if formula else None
-    if scheme == "ips":
-        found["index_bits"] = index_bits(tables, len(topology.nodes))
+        found[unit] = state[f"{SENDERS}_{unit}"]
+        found[f"{unit}_ratio"] = found[unit] / formula if formula else None
     if experiment.protocol.covering == "full":
         by_alpha = predicted_by_alpha(
             forest, local_predicates(tables), run.inputs.senders, random.Random(experiment.seed)
@@ -191,63 +178,4 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
                 found[f"by_alpha_{unit}"] = found[unit] / by_alpha[scheme][unit]
             if scheme == "pif":
                 found[f"by_mean_alpha_{unit}"] = found[unit] / by_alpha["pif by mean"][unit]
-    return found | _scheme_traffic(run, summary) | _scheme_matching(run, experiment, tables, forest)
-
-
-def _scheme_traffic(run: Direct, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The frames and bytes of each purpose; those of an issuer's first RA are the set-up."""
-    frames, size = summary["frames_by_type"], summary["bytes_by_type"]
-    row = run.sql(
-        "with advertised as (select issuer, seq, count(*) as frames, sum(length) as bytes from frames "
-        "where kind = 'link' and type = 'RA' group by all), numbered as (select *, "
-        "row_number() over (partition by issuer order by seq) = 1 as first from advertised) "
-        "select coalesce(sum(frames) filter (first), 0)::bigint as setup_frames, "
-        "coalesce(sum(bytes) filter (first), 0)::bigint as setup_bytes, "
-        "coalesce(sum(frames) filter (not first), 0)::bigint as change_frames, "
-        "coalesce(sum(bytes) filter (not first), 0)::bigint as change_bytes, "
-        "count(*) filter (not first) as changes from numbered"
-    ).to_pylist()[0]
-    changes = row.pop("changes")
-    for key in ("change_frames", "change_bytes"):
-        row[key] = row[key] / changes if changes else None
-    host = summary["bytes_by_type_host_links"]
-    # Attributes alone: what a message has beside them, of headers and destinations, is counted apart.
-    content = {
-        (message["source"], message["seq"]): len(encode_message(parse_message(message["message"])))
-        for message in run.inputs.log.sent.to_pylist()
-    }
-    crossings = run.sql("select source, seq, count(*) as n from crossings group by all").to_pylist()
-    attributes = sum(each["n"] * content[each["source"], each["seq"]] for each in crossings)
-    asked = frames["SR"] + frames["UR"]
-    return {
-        **row,
-        "sr_ur_frames": asked,
-        "sr_ur_bytes": size["SR"] + size["UR"],
-        "ra_bytes": size["RA"],
-        "controller_bytes": sum(host[each] for each in ("TABLE", "COMMIT", "ACK") if each in host),
-        "control_bytes": size["RA"] + size["SR"] + size["UR"],
-        "msg_bytes": size["MSG"],
-        "header_bytes_each": (size["MSG"] - attributes) / frames["MSG"] if frames["MSG"] else None,
-    }
-
-
-def _scheme_matching(
-    run: Direct, experiment: Experiment, tables: dict[int, list[TableRow]], forest: Forest
-) -> dict[str, Any]:
-    """The time to match a message at a router, and the memory of the engines."""
-    sent = run.inputs.log.sent.to_pylist()
-    timed = {
-        (message["source"], message["seq"]): parse_message(message["message"])
-        for message in random.Random(experiment.seed).sample(sent, min(_TIMED, len(sent)))
-    }
-    visits: dict[int, list[tuple[int, Message]]] = {}
-    for key, message in timed.items():
-        visits.setdefault(key[0], []).append((key[0], message))
-    for row in run.sql("select distinct source, seq, to_node from crossings order by all").to_pylist():
-        key = row["source"], row["seq"]
-        if key in timed:
-            visits.setdefault(row["to_node"], []).append((key[0], timed[key]))
-    match_us, engine_bytes = matching_cost(
-        tables, experiment.topology, forest, visits, frozenset(run.inputs.senders)
-    )
-    return {"match_us": match_us, "engine_bytes": engine_bytes}
+    return found

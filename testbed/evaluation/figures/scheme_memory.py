@@ -1,28 +1,18 @@
-"""The memory of the routing schemes by the formulas of the slides (part III), and the cost of their matching.
-
-The entries of which matching is measured are those that a live router with the compiled engine has, made from
-the routing tables at the end of a run: an entry for each row, with `psf` one for each row and source that
-sends. A message is matched against the entries that the scheme allows for its source. With `drp` only the
-source's router matches the predicates of other nodes.
-"""
+"""The memory of the routing schemes by the formulas of the slides (part III)."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
 from captures.accounting.schemes import Size, size_of
 from captures.rundir.routing_tables import TableRow, predicate_of
-from router.matching.engines import factory
-from router.predicates import NOTHING, Message, Predicate
+from router.predicates import NOTHING, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL
-from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import Forest, Tree
-from testbed.evaluation.figures.network_effect_runs import best_us
-from topos import Topology
 
 #: Units of M.
 UNITS = Size._fields
@@ -166,21 +156,6 @@ def _counted(members: Bits) -> dict[str, int]:
     return size_of(POOL.predicate(members))._asdict() if members else {}
 
 
-def index_bits(tables: Mapping[int, Sequence[TableRow]], nodes: int) -> int:
-    """Returns the bits of the index of `ips`: for each source and interface one of its classes, or none.
-
-    Args:
-        tables: router -> the rows of its routing table; a class of an interface is a row with its sources.
-    """
-    classes = Counter(
-        (router, row["interface"])
-        for router, rows in tables.items()
-        for row in rows
-        if row.get("part") == "forwarding" and row.get("sources") is not None
-    )
-    return sum(nodes * count.bit_length() for count in classes.values())
-
-
 def _routers_on_paths(tree: Tree, sources: Collection[int]) -> int:
     """How many nodes are on the paths from sources to the root of a tree, without the root."""
     reached = set(tree.order)
@@ -200,51 +175,3 @@ def _size(receivers: int, sizes: Mapping[int, int]) -> int:
         receivers ^= lowest
         total += sizes[lowest.bit_length() - 1]
     return total
-
-
-def matching_cost(
-    tables: Mapping[int, Sequence[TableRow]],
-    topology: Topology,
-    forest: Forest,
-    visits: Mapping[int, Sequence[tuple[int, Message]]],
-    senders: Collection[int],
-) -> tuple[float | None, int]:
-    """Returns the mean time to match a message at a router (us, best of three), and the bytes of all engines.
-
-    Args:
-        visits: router -> the messages that came to it, each after its source.
-        senders: the sources whose entries `psf` and the other schemes hold.
-    """
-    total_us, count, size = 0.0, 0, 0
-    for node, rows in tables.items():
-        matcher = factory("compiled")
-        local: list[int] = []
-        # Entries for the messages of all sources by interface, those of one source by source.
-        entries: dict[tuple[str, int], list[int]] = defaultdict(list)
-        last = LOCAL_INTERFACE
-        for row in rows:
-            part, interface, sources = row.get("part", "forwarding"), row["interface"], row.get("sources")
-            predicate, groups = predicate_of(row), list[list[tuple[str, int]]]()
-            if part == "local":
-                matcher.set_predicate(LOCAL_INTERFACE, predicate)
-                local = [LOCAL_INTERFACE]
-            elif part == "forwarding" and sources is not None:
-                sending = [("source", source) for source in sources if source in senders]
-                groups = [[each] for each in sending] if row.get("copies") else [sending]
-            elif part == "forwarding" and interface is not None:
-                groups = [[("interface", interface)]]
-            for group in filter(None, groups):
-                last += 1
-                matcher.set_predicate(last, predicate)
-                for each in group:
-                    entries[each].append(last)
-        size += matcher.nbytes or 0
-        neighbours = topology.neighbours(node)
-        for source, message in visits.get(node, ()):
-            parents = forest.parents[source]
-            children = [port for port, neighbour in neighbours.items() if parents[neighbour] == node]
-            allowed = [("source", source), *(("interface", port) for port in children)]
-            if among := sorted([*local, *(entry for each in allowed for entry in entries.get(each, ()))]):
-                total_us += best_us(matcher, message, among)
-            count += 1
-    return (total_us / count if count else None), size

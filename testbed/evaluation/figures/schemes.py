@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from statistics import median
@@ -18,7 +16,6 @@ from testbed.evaluation.figures.reproduction import (
     Reproduction,
     Results,
     Statement,
-    Table,
     common,
     panel_of_points,
 )
@@ -48,22 +45,6 @@ _FEW_RECEIVERS = 2
 #: Emulated routers that wait for a processor are late; what is late is not missed.
 _EMULATED_WINDOW_S = 10
 
-#: Keys that the page compares between schemes -> what they are; the least is best.
-_COMPARED = {
-    "filters": "filters held for the senders",
-    "bytes": "bytes of these predicates",
-    "engine_bytes": "bytes of the matching engines",
-    "table_bytes": "bytes of TABLE bodies",
-    "setup_bytes": "bytes of RAs for the set-up",
-    "change_bytes": "bytes of RAs a change",
-    "crossings": "crossings of messages",
-    "msg_bytes": "bytes of MSG frames",
-    "header_bytes_each": "header and destinations of a MSG frame",
-    "false_positives": "false positives among messages from neighbours",
-    "delay_s": "mean delay of a delivery",
-    "match_us": "matching time at a router",
-}
-
 
 class Schemes(Reproduction):
     title = "Routing schemes: state, crossings, traffic"
@@ -77,19 +58,14 @@ class Schemes(Reproduction):
         "Minimal: a message crosses the links of the paths to its receivers on the tree of its source and no "
         "other. The paths of every layer here are unique and symmetric, and so are those of "
         f"`{_REVERSE_PATHS}`.",
-        "Forwarding state is counted for the sources that send, at the end of the run. Counted apart are "
-        "the RIB of psf and ips, TABLE bodies, next hops, and the index of ips, n log2(c + 1) bits for n "
-        "sources and c classes of an interface. s log n is the number of a sender's router, ceil(log2 n) "
-        "bits; the wire format has 32 bits for it.",
+        "Forwarding state is counted for the sources that send, at the end of the run, without the RIB of "
+        "psf and ips, TABLE bodies, next hops, the index of ips and s log n.",
         f"`{_NONE}`: filters are kept as declared and predicates do not change; a table has equal filters "
         f"of several receivers once. `{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
         f"`{_STATIC}`: for PIF's alpha. `{_ASKED}`: every router asks once in 200 s.",
         "alpha(k) is measured on predicates of the run, drawn at random, at the number k of receivers of "
         "each entry. alpha(r / Delta), with Delta the mean number of interfaces, is alpha of the mean k; "
         "most filters are in entries of greater k, where alpha is less.",
-        "Delay is wall time: 1.5 ms for each simulated link; emulated, mostly the wait for a processor. "
-        "Matching time is of a call of the compiled engine from Python, for 60 messages at all routers that "
-        "they reach, beside other work.",
         "`large` has few receivers: schemes with identified RAs keep the predicate of every receiver at "
         "every router. `emulated` waits longer before it calls a delivery missed.",
     )
@@ -142,9 +118,6 @@ class Schemes(Reproduction):
             *_controller(results),
             *_classes(results),
         ]
-
-    def tables(self, results: Results) -> list[Table]:
-        return [_best(results)]
 
     def panels(self, results: Results) -> list[Panel]:
         found = []
@@ -309,26 +282,3 @@ def _classes(results: Results) -> Iterator[Statement]:
             ", ".join(parts) if results.runs(case) and results.runs(pif) else "no run",
             None,
         )
-
-
-def _best(results: Results) -> Table:
-    """In how many points each scheme has the least of each key."""
-    points: dict[str, dict[str, list[Case]]] = {}
-    for case in results.where(setting=_FULL):
-        place = str({**case.facts, "scheme": None})
-        points.setdefault(case.facts["layer"], {}).setdefault(place, []).append(case)
-    rows = []
-    for (layer, of_layer), (key, what) in product(points.items(), _COMPARED.items()):
-        wins = Counter[str]()
-        for cases in of_layer.values():
-            medians = {case.facts["scheme"]: results.median(case, key) for case in cases}
-            known = {scheme: value for scheme, value in medians.items() if not math.isnan(value)}
-            least = min(known.values(), default=0) * (1 + 1e-9)
-            wins.update(scheme for scheme, value in known.items() if value <= least)
-        rows.append([layer, what, str(len(of_layer)), *(str(wins[scheme]) for scheme in SCHEMES)])
-    return Table(
-        "Where each scheme has the least, with covering and changes (equal schemes count each)",
-        ("layer", "quantity", "of points", *SCHEMES),
-        rows,
-        on_page=False,
-    )

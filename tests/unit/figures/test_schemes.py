@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from captures.accounting.schemes import size_of
-from captures.rundir.routing_tables import TableRow
-from router.predicates import Message, Predicate
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees
@@ -17,14 +16,11 @@ from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job
 from testbed.evaluation.figures.scheme_memory import (
     UNITS,
-    index_bits,
-    matching_cost,
     measured_alpha,
     predicted,
     predicted_by_alpha,
 )
 from testbed.evaluation.figures.schemes import (
-    _COMPARED,
     _FULL,
     _NONE,
     _STATIC,
@@ -72,13 +68,6 @@ def test_statements_of_a_run_of_each_scheme(results: Results) -> None:
             ].measured.startswith(("0.9", "1"))
 
 
-def test_only_ips_has_an_index_of_its_classes(results: Results) -> None:
-    bits = {case.facts["scheme"]: results.values(case, "index_bits") for case in results.where(setting=_FULL)}
-    assert {scheme for scheme, found in bits.items() if found} == {"ips"}
-    # 12 sources, at least a bit for each of the 22 ends of a tree's links.
-    assert bits["ips"][0] >= 12 * 22
-
-
 def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(results: Results) -> None:
     spoilt = Results(
         {case: [{**run, "bytes_ratio": 1.1, "missed": 1} for run in results.runs(case)] for case in results}
@@ -115,61 +104,6 @@ def test_every_scheme_runs_at_every_point_and_what_has_no_run_is_not_judged(size
     assert any(_NONE in text for text in texts) == (_NONE in settings)
     panels = figure.panels(Results({case: [] for case in cases}))
     assert all(set(panel.curves) == set(SCHEMES) for panel in panels)
-
-
-def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> None:
-    header = {
-        case.facts["scheme"]: results.median(case, "header_bytes_each")
-        for case in results
-        if case.facts["setting"] == _FULL
-    }
-    # Ethernet and CBCB header.
-    assert {header[scheme] for scheme in SCHEMES if scheme != "drp"} == {46}
-    assert header["drp"] > 46
-
-
-def test_the_table_has_a_winner_for_each_key(results: Results) -> None:
-    (best,) = Schemes().tables(results)
-    assert all(len(row) == len(best.columns) for row in best.rows)
-    assert [row[:3] for row in best.rows] == [["spt", what, "1"] for what in _COMPARED.values()]
-    assert all("1" in row[3:] for row in best.rows)
-    (crossings,) = (row for row in best.rows if row[1] == _COMPARED["crossings"])
-    # The minimal schemes are equal.
-    assert crossings[3 + SCHEMES.index("psf")] == crossings[3 + SCHEMES.index("drp")] == "1"
-
-
-def _row(interface: int | None, predicate: str, **more: Any) -> TableRow:
-    return {"interface": interface, "scope": "", "predicate": predicate, "part": "forwarding", **more}  # type: ignore[typeddict-item]
-
-
-def test_matching_asks_the_entries_of_the_source_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """0 - 1 - 2, at node 1: interface 1 leads to 0 and 2 to 2."""
-    topology = line(3)
-    asked: list[list[int]] = []
-
-    def best_us(_matcher: object, _message: Message, among: list[int]) -> float:
-        asked.append(among)
-        return 7.0
-
-    monkeypatch.setattr("testbed.evaluation.figures.scheme_memory.best_us", best_us)
-    message = Message({"x": 1})
-
-    def cost(rows: list[TableRow], source: int) -> int:
-        asked.clear()
-        found, size = matching_cost({1: rows}, topology, spt_trees(topology), {1: [(source, message)]}, {0})
-        assert found == sum(7.0 for _ in asked)
-        return size
-
-    towards = {neighbour: port for port, neighbour in topology.neighbours(1).items()}
-    pif = [_row(0, "x = 1", part="local"), _row(towards[0], "x = 2"), _row(towards[2], "x = 3")]
-    assert cost(pif, 0) > 0
-    assert asked == [[0, 2]]
-    # Sources that do not send have no entries.
-    psf = [_row(towards[2], "x = 3", sources=[0, 2], copies=True)]
-    cost(psf, 0)
-    assert asked == [[1]]
-    cost(psf, 2)
-    assert asked == []
 
 
 def _equal(value: int) -> Predicate:
@@ -212,15 +146,3 @@ def test_equal_predicates_take_one_filter_an_entry() -> None:
         spt_trees(line(4)), {node: _equal(1) for node in range(4)}, range(4), random.Random(1)
     )
     assert by_alpha["pif"]["filters"] == pytest.approx(6)
-
-
-def test_the_index_of_ips_has_a_class_or_none_for_each_source_and_interface() -> None:
-    def row(interface: int, sources: list[int] | None, part: str = "forwarding") -> TableRow:
-        return TableRow(interface=interface, scope="", predicate="x = 1", part=part, sources=sources)
-
-    tables = {
-        0: [row(1, [0]), row(1, [2, 3]), row(1, [4]), row(2, [1]), row(0, None, "local")],
-        1: [row(1, [0, 2]), row(1, None, "rib")],
-    }
-    # Three classes or none: two bits; one or none: one bit.
-    assert index_bits(tables, 5) == 5 * (2 + 1 + 1)
