@@ -140,8 +140,6 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
         lines = ["", f"Decisions and deviations: those of the first page of `{origin.name}` in the {index}."]
     keys = keys_of(figure, cases, origin.engine)
     stem = page_name(origin.name, origin.size, origin.engine)
-    # A figure without a function that measures calculates all by itself.
-    how = "emulated" if origin.engine == "run" else "simulated" if figure.measure else "calculated"
     values = {
         key: dict.fromkeys(own.get(key) for own in keys.values())
         for key in dict.fromkeys(key for own in keys.values() for key in own)
@@ -154,9 +152,7 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
         "",
         *_wrapped(_rules(keys.values(), figure.calculates)),
         "",
-        *_wrapped(
-            f"[{stem}.csv]({stem}.csv): {len(keys)} cases, {how}. {'; '.join(varied) or 'No key varies'}."
-        ),
+        *_wrapped(f"[{stem}.csv]({stem}.csv): {len(keys)} cases. {'; '.join(varied) or 'No key varies'}."),
     ]
 
 
