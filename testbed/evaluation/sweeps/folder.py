@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captures.rundir.inputs import Source
+from router.records.json_file import written_whole
 from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.evaluation.sweeps.job import Row
 from testbed.evaluation.sweeps.spec import Job
@@ -76,11 +77,12 @@ class SweepFolder:
         return {key: row for key, row in rows.items() if other_code == KEEP or key not in other}
 
     def keep(self, row: Row) -> None:
-        """Writes a row, in one step."""
-        path = self._place(row["identity"])
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(json.dumps(row), encoding="utf-8")
-        unfinished.replace(path)
+        with written_whole(self._place(row["identity"]), durable=False) as file:
+            file.write(json.dumps(row).encode())
+
+    def write(self, table: pa.Table, name: str) -> None:
+        with written_whole(self.path / name, durable=False) as file:
+            pq.write_table(table, file)
 
     def write_tables(self, jobs: Sequence[Job], rows: Mapping[str, Row]) -> pa.Table:
         """Writes the tables of the runs that have ended, and returns `runs.parquet`."""
@@ -99,10 +101,8 @@ class SweepFolder:
             ]
         )
         costs = _table([{RUN: job.number, **dict(sorted(row["costs"].items()))} for job, row in ended])
-        for table, name in ((runs, RUNS), (costs, COSTS)):
-            unfinished = self.path / f"{name}.tmp"
-            pq.write_table(table, unfinished)
-            unfinished.replace(self.path / name)
+        self.write(runs, RUNS)
+        self.write(costs, COSTS)
         return runs
 
     def _place(self, identity: str) -> Path:
@@ -139,11 +139,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
     A column of integers and numbers holds numbers; one of anything else and texts holds texts.
     """
-    names: dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(row))
     columns = {}
-    for name in names:
+    for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
         kinds = {type(value) for value in values if value is not None}
         kind = next(iter(kinds), str) if len(kinds) < 2 else float if kinds == {int, float} else str

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import resource
-import shutil
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -52,9 +51,7 @@ Measured = tuple[dict[str, Any], dict[str, float]]
 def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
     """Runs a job; an exception becomes the error of the row."""
     started, cpu = time.perf_counter(), time.process_time()
-    keys: dict[str, Any] = {}
-    costs: dict[str, float] = {}
-    error, trace = None, ""
+    keys, costs, error, trace = dict[str, Any](), dict[str, float](), None, ""
     try:
         keys, costs = run(job)
     except Exception as problem:
@@ -146,17 +143,12 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 
-    folder = Path(keep or tempfile.mkdtemp(prefix="cbcb-sweep-"))
-    experiment = job.experiment
-    try:
-        run_dir = simulate(experiment, folder, Progress(Console(quiet=True)), job.captures)
+    own = tempfile.TemporaryDirectory(prefix="cbcb-sweep-", ignore_cleanup_errors=True)
+    with own if keep is None else nullcontext(keep) as folder:
+        run_dir = simulate(job.experiment, Path(folder), Progress(Console(quiet=True)), job.captures)
         layout = RunLayout(run_dir)
-        judge_run(layout, experiment)
+        judge_run(layout, job.experiment)
         with Direct(run_dir) as direct:
             if job.measure:
                 return measured_by(job, direct)
-            return measured(experiment, layout, direct.summary())
-    finally:
-        if keep is None:
-            with suppress(OSError):
-                shutil.rmtree(folder)
+            return measured(job.experiment, layout, direct.summary())

@@ -6,14 +6,13 @@ Simulations are tasks of Spark, emulations run one after the other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 
 from captures.accounting.account import account
@@ -23,7 +22,7 @@ from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
 from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps import REFUSE
-from testbed.evaluation.sweeps.folder import ERROR, POINTS, RUN, RUNS, SEED, SweepFolder
+from testbed.evaluation.sweeps.folder import POINTS, RUNS, SEED, SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
 from testbed.evaluation.sweeps.spec import Job, Spec
 from testbed.evaluation.sweeps.statistics import point_table, save
@@ -59,17 +58,15 @@ def run_and_keep(
         InputError: sources of the testbed changed meanwhile.
     """
     rows: dict[str, Row] = {}
-    remaining = Remaining(len(jobs))
-    done = failed = 0
+    started = time.monotonic()
 
     def show() -> None:
-        progress.update(remaining.text(done, failed))
+        failed = sum(row["error"] is not None for row in rows.values())
+        progress.update(remaining(len(jobs), len(rows), failed, time.monotonic() - started))
 
     def ended(row: Row) -> None:
-        nonlocal done, failed
         place.keep(row)
         rows[row["identity"]] = row
-        done, failed = done + 1, failed + (row["error"] is not None)
         show()
 
     if not jobs:
@@ -79,23 +76,15 @@ def run_and_keep(
             show()
             run_jobs(jobs, place.path, ended, show, master=master, progress=progress, keep=keep)
     finally:
-        _require_same_code(jobs[0], rows.values(), place)
+        # Workers and parts of emulations load modules while the sweep goes on.
+        if jobs[0].source.get("code") != code_digest(jobs[0].measure):
+            for row in rows.values():
+                place.keep({**row, "source": {**row["source"], "code": None}})
+            raise InputError(
+                f"sources of the testbed changed while {len(rows)} runs were made; --other-code repeat runs "
+                "them a second time"
+            )
     return rows
-
-
-def _require_same_code(job: Job, rows: Collection[Row], place: SweepFolder) -> None:
-    """Raises InputError if sources have changed since `job` was made, and marks the rows as of unknown code.
-
-    Workers and parts of emulations load modules while the sweep goes on.
-    """
-    if job.source.get("code") == code_digest(job.measure):
-        return
-    for row in rows:
-        place.keep({**row, "source": {**row["source"], "code": None}})
-    raise InputError(
-        f"sources of the testbed changed while {len(rows)} runs were made; --other-code repeat runs them a "
-        "second time"
-    )
 
 
 def run_jobs(
@@ -199,26 +188,19 @@ def _emulated(job: Job, runs: Path, master: str, progress: Progress) -> Measured
     return measured(experiment, layout, accounted)
 
 
-class Remaining:
-    """Estimates the time that the rest of a sweep takes, from the runs that have ended since the start.
+def remaining(total: int, done: int, failed: int, passed_s: float) -> str:
+    """Returns how far a sweep is, with the time that its other runs take if they are as long.
 
-    >>> Remaining(4, clock=iter((0.0, 10.0)).__next__).text(1)
+    >>> remaining(4, 1, 0, 10.0)
     '1 of 4, 30 s left'
     """
-
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._total = total
-        self._clock = clock
-        self._started = clock()
-
-    def text(self, done: int, failed: int = 0) -> str:
-        parts = [f"{done} of {self._total}"]
-        if failed:
-            parts.append(f"{failed} failed")
-        if 0 < done < self._total:
-            left_s = (self._clock() - self._started) / done * (self._total - done)
-            parts.append(f"{left_s:.0f} s left" if left_s < 120 else f"{left_s / 60:.0f} min left")
-        return ", ".join(parts)
+    parts = [f"{done} of {total}"]
+    if failed:
+        parts.append(f"{failed} failed")
+    if 0 < done < total:
+        left_s = passed_s / done * (total - done)
+        parts.append(f"{left_s:.0f} s left" if left_s < 120 else f"{left_s / 60:.0f} min left")
+    return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -270,10 +252,7 @@ def sweep(
         progress.note(f"{len(jobs) - len(missing)} of {len(jobs)} runs have ended before")
     rows |= run_and_keep(missing, place, "sweep_s", master=master, progress=progress, keep=keep)
     runs = place.write_tables(jobs, rows)
-    skip = dict.fromkeys((RUN, SEED, ERROR))
-    unfinished = folder / f"{POINTS}.tmp"
-    pq.write_table(point_table(runs, list(spec.grid), skip), unfinished)
-    unfinished.replace(folder / POINTS)
+    place.write(point_table(runs, list(spec.grid)), POINTS)
     plots = {}
     # Of runs that have all failed there is nothing to draw, and the complaints say why.
     drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []

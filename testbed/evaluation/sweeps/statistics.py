@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.axes import Axes
 
-from testbed.evaluation.sweeps.folder import ERROR
+from testbed.evaluation.sweeps.folder import ERROR, RUN, SEED
 from testbed.evaluation.sweeps.spec import Plot
 from testbed.results.report.style import CURVE_COLOURS, new_figure, styled
 from testbed.support.errors import InputError
@@ -89,9 +89,13 @@ def _column(runs: pa.Table, key: str) -> list[float | None]:
     if key not in runs.column_names:
         raise InputError(unknown("key", key, runs.column_names))
     column = runs[key]
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    if not _is_numeric(column.type):
         raise InputError(f"{key}: its values are of type {column.type}; expected numbers")
     return [None if value is None else float(value) for value in column.to_pylist()]
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def points(runs: pa.Table, expression: str, parameters: Sequence[str]) -> dict[tuple[Any, ...], Sample]:
@@ -114,19 +118,13 @@ def points(runs: pa.Table, expression: str, parameters: Sequence[str]) -> dict[t
     return {place: sample(values) for place, values in groups.items()}
 
 
-def point_table(runs: pa.Table, parameters: Sequence[str], skip: Mapping[str, Any]) -> pa.Table:
-    """Returns the statistics of every numeric key by the parameters: a row for each point and key.
-
-    Args:
-        skip: columns that are no keys of the summary.
-    """
+def point_table(runs: pa.Table, parameters: Sequence[str]) -> pa.Table:
+    """Returns the statistics of every numeric key by the parameters: a row for each point and key."""
     rows = []
     for key in runs.column_names:
-        kind = runs[key].type
-        if key in skip or key in parameters or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            continue
-        for place, found in points(runs, key, parameters).items():
-            rows.append({**dict(zip(parameters, place, strict=True)), "key": key, **vars(found)})
+        if key not in (RUN, SEED, ERROR, *parameters) and _is_numeric(runs[key].type):
+            for place, found in points(runs, key, parameters).items():
+                rows.append({**dict(zip(parameters, place, strict=True)), "key": key, **vars(found)})
     return pa.Table.from_pylist(rows)
 
 
@@ -156,15 +154,10 @@ def draw(runs: pa.Table, plot: Plot, axes: Axes) -> None:
         chosen = sorted(line, key=lambda value: at[value])
         xs = [at[value] + step * (number - (len(lines) - 1) / 2) for value in chosen]
         ys = [line[value].mean if plot.kind == "mean" else line[value].median for value in chosen]
-        ends = [
-            (each.low, each.high) if plot.kind == "mean" else (each.p10, each.p90)
-            for each in (line[value] for value in chosen)
-        ]
+        low, high = ("low", "high") if plot.kind == "mean" else ("p10", "p90")
+        ends = [[getattr(line[value], end) for value in chosen] for end in (low, high)]
         # A single run has no interval.
-        errors = [
-            [max(0.0, y - low) if low == low else 0.0 for y, (low, _) in zip(ys, ends, strict=True)],
-            [max(0.0, high - y) if high == high else 0.0 for y, (_, high) in zip(ys, ends, strict=True)],
-        ]
+        errors = np.nan_to_num(np.maximum(0.0, np.array([[-1.0], [1.0]]) * (np.array(ends) - ys)))
         axes.errorbar(
             xs,
             ys,

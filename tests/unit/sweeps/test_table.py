@@ -23,7 +23,7 @@ from testbed.cli.main import main
 from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
-from testbed.evaluation.sweeps.runner import Remaining, run_and_keep, run_jobs, sweep
+from testbed.evaluation.sweeps.runner import remaining, run_and_keep, run_jobs, sweep
 from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import draw, point_table, points, sample, save, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -198,7 +198,7 @@ _RUNS = pa.table(
 def test_without_parameters_all_runs_are_of_one_point() -> None:
     runs = pa.table({"loss": [1.0, 3.0, 9.0], "error": [None, None, "late"]})
     assert points(runs, "loss", []) == {(): sample([1.0, 3.0])}
-    (row,) = point_table(runs, [], {"error": None}).to_pylist()
+    (row,) = point_table(runs, []).to_pylist()
     assert (row["key"], row["runs"], row["mean"]) == ("loss", 2, 2.0)
 
 
@@ -235,11 +235,9 @@ def test_equal_tables_make_equal_plots(tmp_path: Path) -> None:
 
 
 def test_the_time_left_follows_from_the_runs_that_have_ended() -> None:
-    times = iter((0.0, 10.0, 100.0, 130.0))
-    remaining = Remaining(10, clock=lambda: next(times))
-    assert remaining.text(1) == "1 of 10, 90 s left"
-    assert remaining.text(2, failed=1) == "2 of 10, 1 failed, 7 min left"
-    assert remaining.text(10) == "10 of 10"
+    assert remaining(10, 1, 0, 10.0) == "1 of 10, 90 s left"
+    assert remaining(10, 2, 1, 100.0) == "2 of 10, 1 failed, 7 min left"
+    assert remaining(10, 10, 0, 130.0) == "10 of 10"
 
 
 def test_a_sweep_prints_its_progress_while_no_simulation_ends(
