@@ -32,7 +32,6 @@ from testbed.evaluation.figures.alpha_constraints import (
     constraint,
     constraint_bytes,
     implies,
-    implies_another,
     name_bytes,
     name_of,
     word_of_rank,
@@ -72,7 +71,7 @@ class Conjunctions:
         sizes = np.diff(table.start)
         rows = np.repeat(np.arange(table.filters), sizes)
         places = np.arange(table.constraints) - np.repeat(table.start[:-1], sizes)
-        keys = np.full((table.filters, MOST), np.iinfo(np.int16).max, np.int64)
+        keys = np.zeros((table.filters, MOST), np.int64)
         keys[rows, places] = 2 * table.name.astype(np.int64) + (table.type == Type.STRING)
         values = np.full((table.filters, MOST), -1, np.int64)
         values[rows, places] = codes_of(table.type, table.operator, table.value)
@@ -110,21 +109,15 @@ def draw(
     chosen = _distinct_names(count, names, rng, zipf)
     strings = rng.random((count, MOST)) < 0.5
     drawn = np.where(strings, _string_codes((count, MOST), rng), _integer_codes((count, MOST), rng))
-    keys = chosen * 2 + strings
-    keys[_beyond(sizes)] = np.iinfo(np.int16).max
-    return _ordered(keys, drawn, sizes)
-
-
-def _beyond(sizes: Rows) -> Bools:
-    """Returns bool [k, MOST]: the places behind the last constraint of each conjunction."""
-    return np.arange(MOST)[None, :] >= sizes[:, None]
+    return _ordered(chosen * 2 + strings, drawn, sizes)
 
 
 def _ordered(keys: Rows, values: Rows, sizes: Rows) -> Conjunctions:
-    """Returns conjunctions with the constraints of each in the order of their keys."""
+    """Returns conjunctions whose constraints, at the first places, are in the order of their keys."""
+    beyond = np.arange(MOST)[None, :] >= sizes[:, None]
+    keys[beyond] = np.iinfo(np.int16).max
     order = np.argsort(keys, axis=1)
     keys, values = np.take_along_axis(keys, order, axis=1), np.take_along_axis(values, order, axis=1)
-    beyond = _beyond(sizes)
     keys[beyond], values[beyond] = -1, -1
     return Conjunctions(keys.astype(np.int16), values.astype(np.int16), sizes)
 
@@ -142,9 +135,7 @@ def integer_constraints(
     """
     keys = 2 * _distinct_names(count, names, rng, zipf=False)
     values = rng.integers(0, INTEGERS, (count, MOST)) + (INTEGERS if operator == "less" else 0)
-    sizes = np.full(count, constraints)
-    keys[_beyond(sizes)] = np.iinfo(np.int16).max
-    return _ordered(keys, values, sizes)
+    return _ordered(keys, values, np.full(count, constraints))
 
 
 def _distinct_names(count: int, names: int, rng: np.random.Generator, zipf: bool) -> Rows:
@@ -187,7 +178,9 @@ def kept(conjunctions: Conjunctions) -> Rows:
     singles = np.flatnonzero(sizes == 1)
     for name in np.unique(names[singles, 0]):
         here = singles[names[singles, 0] == name]
-        needed[here] = ~implies_another()[np.ix_(codes[here, 0], codes[here, 0])].any(axis=1)
+        implied = implies()[np.ix_(codes[here, 0], codes[here, 0])]
+        np.fill_diagonal(implied, False)
+        needed[here] = ~implied.any(axis=1)
     if len(singles) == len(alone):
         return np.sort(alone[needed])
     by_one = _covered_by_one(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)

@@ -92,12 +92,6 @@ def implies() -> Bools:
     return found
 
 
-@lru_cache(maxsize=1)
-def implies_another() -> Bools:
-    """Returns `implies` without a constraint and itself."""
-    return implies() & ~np.eye(CODES, dtype=np.bool_)
-
-
 def _blocks(found: Bools, size: int) -> list[list[Bools]]:
     count = len(found) // size
     return [
@@ -173,10 +167,8 @@ def sample_uniform(universe: int, size: int, predicates: int, rng: np.random.Gen
 
 def sample_weighted(
     weights: npt.NDArray[np.float64], size: int, predicates: int, rng: np.random.Generator
-) -> tuple[int, int]:
-    """Returns the size of the union, and the sum of the sizes, of one draw of weighted predicates."""
+) -> int:
+    """Returns the size of the union of one draw of weighted predicates."""
     ends = np.cumsum(weights)
     drawn = np.searchsorted(ends, rng.random((predicates, size)) * ends[-1], side="right")
-    drawn = np.sort(np.minimum(drawn, len(weights) - 1), axis=1)
-    alone = predicates + int((np.diff(drawn, axis=1) > 0).sum())
-    return len(np.unique(drawn)), alone
+    return len(np.unique(np.minimum(drawn, len(weights) - 1)))

@@ -83,7 +83,7 @@ def _draws(facts: Mapping[str, Any], rng: np.random.Generator) -> Iterator[float
         alone = n * float((1 - (1 - weights) ** facts["h"]).sum())
         for _ in range(times):
             # E|P| over the expected sum: the ratio of expectations, as the formula.
-            yield sample_weighted(weights, facts["h"], n, rng)[0] / alone
+            yield sample_weighted(weights, facts["h"], n, rng) / alone
 
 
 def _dnf(facts: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:

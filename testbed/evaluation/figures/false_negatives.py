@@ -80,7 +80,7 @@ class FalseNegatives(Reproduction):
     def overrides(self, case: Case, engine: str) -> dict[str, str]:
         found = super().overrides(case, engine)
         if engine == "run":
-            found[_RATE] = _rate(case.facts["nodes"], _OF_ALL_EMULATED)
+            found[_RATE] = messages_per_minute(case.facts["nodes"], _OF_ALL_EMULATED)
         return found
 
     def judge(self, results: Results) -> Iterator[Statement]:
@@ -109,12 +109,12 @@ class FalseNegatives(Reproduction):
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for layer in LAYERS:
-            curves = {}
-            for case in results:
-                if case.facts["layer"] == layer:
-                    label = f"{case.facts['nodes']} nodes"
-                    label += f", {case.facts['variant']}" if case.facts["variant"] else ""
-                    curves[label] = [[(t, v) for t, v in curve if t <= 6] for curve in results.curves(case)]
+            curves = {
+                case.label.replace(f", {layer}", ""): [
+                    [(t, v) for t, v in curve if t <= 6] for curve in results.curves(case)
+                ]
+                for case in results.where(layer=layer)
+            }
             x, paper = "time since the first predicates (s)", {"paper: none after 5 s": 5.0}
             found.append(Panel(layer, "false negatives", curves, x=x, paper_x=paper))
         return found
@@ -128,7 +128,7 @@ def _case(nodes: int, layer: str, size: str, variant: str = "") -> Case:
     overrides = common(
         topology__nodes=nodes,
         duration_s=_DURATION_S,
-        workload__messages_per_minute=_rate(nodes, of_all),
+        workload__messages_per_minute=messages_per_minute(nodes, of_all),
         workload__first_predicate_s=_FIRST_S,
         workload__changing_receivers_percent=0,
         broadcast__layer=layer,
@@ -143,8 +143,8 @@ def _senders(nodes: int) -> int:
     return max(1, int(nodes * 0.2 + 0.5))
 
 
-def _rate(nodes: int, of_all: float) -> str:
-    """Messages a minute of a sender, if all senders together send `of_all` a second."""
+def messages_per_minute(nodes: int, of_all: float) -> str:
+    """Returns the messages of a sender, if all senders (20 %) together send `of_all` a second."""
     return f"{60 * of_all / _senders(nodes):g}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -76,28 +77,17 @@ class Forwarding(Reproduction):
         less = 1 if size == "paper" else 10
         most = 100_000 // less
         tables = ((most // 100, 10), (most // 10, 10), (most, 10), (most, 100), (most, 1_000))
-        found = [
-            Case(
-                f"{name}, {constraints:,} constraints, {interfaces:,} interfaces",
-                {},
-                {"name": name, "filter": (1, 6), "attributes": attributes}
-                | {"constraints": constraints, "interfaces": interfaces},
-            )
-            for name, attributes in _WORKLOADS.items()
-            for constraints, interfaces in tables
-        ]
-        return found + [
-            Case(
-                f"I{interfaces},f{filters},c{of_filter},a{attributes}",
-                {},
-                {"name": f"c{of_filter}", "filter": (of_filter,) * 2, "attributes": (attributes,) * 2}
-                | {
-                    "constraints": interfaces * filters * of_filter // less,
-                    "interfaces": interfaces // less or 1,
-                },
-            )
-            for interfaces, filters, of_filter, attributes in _SETTINGS
-        ]
+        found = []
+        for (name, of_message), (constraints, interfaces) in product(_WORKLOADS.items(), tables):
+            facts = {"name": name, "filter": (1, 6), "attributes": of_message, "constraints": constraints}
+            label = f"{name}, {constraints:,} constraints, {interfaces:,} interfaces"
+            found.append(Case(label, {}, facts | {"interfaces": interfaces}))
+        for interfaces, filters, of_filter, attributes in _SETTINGS:
+            facts = {"name": f"c{of_filter}", "filter": (of_filter,) * 2, "attributes": (attributes,) * 2}
+            facts["constraints"] = interfaces * filters * of_filter // less
+            label = f"I{interfaces},f{filters},c{of_filter},a{attributes}"
+            found.append(Case(label, {}, facts | {"interfaces": interfaces // less or 1}))
+        return found
 
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:

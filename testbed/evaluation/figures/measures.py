@@ -15,7 +15,6 @@ from captures.rundir.routing_tables import read_routing_tables
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
 from testbed.evaluation.figures.scheme_memory import (
-    UNITS,
     local_predicates,
     predicted,
     predicted_by_alpha,
@@ -173,9 +172,7 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         by_alpha = predicted_by_alpha(
             forest, local_predicates(tables), run.inputs.senders, random.Random(experiment.seed)
         )
-        for unit in UNITS:
-            if scheme in by_alpha:
-                found[f"by_alpha_{unit}"] = found[unit] / by_alpha[scheme][unit]
-            if scheme == "pif":
-                found[f"by_mean_alpha_{unit}"] = found[unit] / by_alpha["pif by mean"][unit]
+        for key, name in (("by_alpha", scheme), ("by_mean_alpha", f"{scheme} by mean")):
+            for unit, value in by_alpha.get(name, {}).items():
+                found[f"{key}_{unit}"] = found[unit] / value
     return found

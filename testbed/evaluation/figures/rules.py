@@ -14,6 +14,7 @@ from captures.accounting.direct import Direct
 from captures.accounting.texts import experiment_seconds
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures import reproduction
+from testbed.evaluation.figures.false_negatives import messages_per_minute
 from testbed.evaluation.figures.reproduction import LAYERS, Case, Panel, Results, Statement, Table, common
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -122,19 +123,17 @@ def _case(nodes: int, of: str, *rule: str) -> Case:
         overrides = common(topology__nodes=nodes, topology__cost=rule[0].split()[0])
     else:
         duration_s = 2 * _REPAIRED_S if of == "SRs" else 25
-        senders = max(1, int(nodes * 0.2 + 0.5))
+        asked = {"protocol__sr_policy": "periodic", "protocol__sr_period_s": _PERIOD_S}
         overrides = common(
             topology__nodes=nodes,
             duration_s=duration_s,
-            workload__messages_per_minute=f"{60 * _MESSAGES / senders / (duration_s - _FIRST_S):g}",
+            workload__messages_per_minute=messages_per_minute(nodes, _MESSAGES / (duration_s - _FIRST_S)),
+            workload__first_message_s=_FIRST_S,
             workload__changing_receivers_percent=0,
             broadcast__layer=rule[0],
             routing__scheme=rule[1],
-            **(
-                {"protocol__sr_policy": "periodic", "protocol__sr_period_s": _PERIOD_S} if of == "SRs" else {}
-            ),
+            **(asked if of == "SRs" else {}),
         )
-        overrides["workload.first_message_s"] = str(_FIRST_S)
     return Case(f"{nodes} nodes, {facts['rule']}", overrides, facts)
 
 

@@ -117,17 +117,14 @@ class Scale(Reproduction):
             row = [scheme, how]
             for layer in LAYERS:
                 points = _medians(_curves(results, layer, _state(scheme, kind, "max")))
-                grown = [f"n^{_exponent(points):.2f}"] if len(points) > 1 else ["-"]
-                row += [*grown, *(_feasible(points, each) for each in _MEMORY.values())]
+                row.append(f"n^{_exponent(points):.2f}" if len(points) > 1 else "-")
+                row += [_feasible(points, each) for each in _MEMORY.values()]
             feasible.append(row)
-        known = [case for case in results.where(what="state") if results.values(case, "exact table max")]
         keys = ("exact table mean", "exact table max", "false positives")
         trees = [
-            [
-                *map(str, (case.facts["nodes"], case.facts["layer"])),
-                *(results.band(case, key) for key in keys),
-            ]
-            for case in known
+            [str(case.facts["nodes"]), case.facts["layer"], *(results.band(case, key) for key in keys)]
+            for case in results.where(what="state")
+            if results.values(case, "exact table max")
         ]
         of_domains = (*_DOMAINS, "needed", "wasted")
         domains = [
@@ -234,26 +231,22 @@ def _sampled(results: Results, layer: str) -> Statement:
         if (exact := run.get(f"exact {(key := f'{scheme} {kind} mean')}")) is not None
     ]
     near = sum(each <= 2 for each in off)
-    sampled = layer != "spanning-tree"
+    how, expected, least = "equal to the exact value", "all", 1.0
+    if layer != "spanning-tree":
+        how, expected, least = "whose interval (2 standard errors) has the exact value", "85 % or more", 0.85
     return Statement(
-        f"{layer}: mean states of pif and psf "
-        + (
-            "whose interval (2 standard errors) has the exact value"
-            if sampled
-            else "equal to the exact value"
-        ),
-        "85 % or more" if sampled else "all",
+        f"{layer}: mean states of pif and psf {how}",
+        expected,
         f"{near} of {len(off)}" if off else "no run",
-        bool(off) and near >= (0.85 if sampled else 1) * len(off),
+        bool(off) and near >= least * len(off),
     )
 
 
 def _grows(text: str, curves: list[_Points], predicted: float | None) -> Statement:
     points = _medians(curves)
-    found, measured = math.nan, "no run"
-    if len(points) > 1:
-        found = _exponent(points)
-        measured = f"n^{found:.2f} from {points[-2][0]:,.0f} to {points[-1][0]:,.0f} nodes"
-    if predicted is None:
-        return Statement(text, "-", measured, None)
-    return Statement(text, f"n^{predicted:g} within 0.1", measured, abs(found - predicted) <= 0.1)
+    expected = "-" if predicted is None else f"n^{predicted:g} within 0.1"
+    if len(points) < 2:
+        return Statement(text, expected, "no run", None if predicted is None else False)
+    found = _exponent(points)
+    measured = f"n^{found:.2f} from {points[-2][0]:,.0f} to {points[-1][0]:,.0f} nodes"
+    return Statement(text, expected, measured, None if predicted is None else abs(found - predicted) <= 0.1)

@@ -202,8 +202,7 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
         cases = results.where(scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL)
         if not cases:
             continue
-        measured = [each for case in cases if (each := results.values(case, f"{key}_{unit}"))]
-        medians = [median(each) for each in measured]
+        medians = [median(each) for case in cases if (each := results.values(case, f"{key}_{unit}"))]
         yield Statement(
             f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
             f"1 within {100 * tolerance:.0f} %",
@@ -217,10 +216,9 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
 def _crossings(results: Results) -> Iterator[Statement]:
     """Crossings beyond the minimal tree, by scheme and layer."""
     for scheme, layer in product(SCHEMES, (*LAYERS, _REVERSE_PATHS)):
-        exact = results.where(scheme=scheme, layer=layer, setting=_NONE)
-        exact += results.where(scheme=scheme, layer=layer, setting=_STATIC)
-        if scheme in _MINIMAL:
-            exact += results.where(scheme=scheme, layer=layer, setting=_FULL)
+        settings = (_NONE, _STATIC, _FULL) if scheme in _MINIMAL else (_NONE, _STATIC)
+        cases = results.where(scheme=scheme, layer=layer)
+        exact = [case for setting in settings for case in cases if case.facts["setting"] == setting]
         if not exact:
             continue
         values = _all(results, exact, "excess")
@@ -233,8 +231,8 @@ def _crossings(results: Results) -> Iterator[Statement]:
         more = f" ({min(share):.0f} to {max(share):.0f} % more, medians)" if share and not minimal else ""
         if scheme == "drp":
             more += "; the slides say non-minimal, which needs paths that part and meet again"
-        all_settings = scheme in _MINIMAL and layer in LAYERS
-        where = "all settings" if all_settings else "predicates that do not change"
+        changing = scheme in _MINIMAL and layer in LAYERS
+        where = "all settings" if changing else "predicates that do not change"
         yield Statement(
             f"{scheme}, {layer}, {where}: crossings beyond the minimal tree once converged",
             "0" if minimal else "more than 0",

@@ -120,11 +120,8 @@ class Large:
         self.found: dict[str, float] = {}
 
     def _put(self, scheme: str, mean: _Array, most: _Array) -> None:
-        for kind, *values in zip(KINDS, mean, most, strict=True):
-            self.found |= {
-                f"{scheme} {kind} {key}": float(each)
-                for key, each in zip(("mean", "max"), values, strict=True)
-            }
+        for kind, *values in zip(KINDS, mean.tolist(), most.tolist(), strict=True):
+            self.found |= zip((f"{scheme} {kind} mean", f"{scheme} {kind} max"), values, strict=True)
 
     def spanning_tree(self) -> None:
         """The state of all routers on the spanning tree."""
