@@ -42,7 +42,8 @@ class Drop(StrEnum):
     UR_UNEXPECTED = "ur_unexpected"
     #: A part of a UR about a node that is not behind the neighbour that sent it; the UR may have others.
     UR_CLASS = "ur_class"
-    #: A SUB that came before, or of a round that a newer one has replaced.
+    #: A SUB that came before, or of a round that a newer one has replaced; or one that comes back from a
+    #: child although its round is over, or a newer SUB has replaced it.
     SUB_OLD = "sub_old"
     #: A SUB beyond what this router keeps of subscriptions, or whose lifetime is over.
     SUB_REFUSED = "sub_refused"

@@ -248,8 +248,15 @@ class Relay:
         entry = self._state.table.get((frame.issuer, frame.seq), now)
         walk = None if entry is None else entry.walk
         if entry is None or walk is None or not walk.came_back(interface, frame):
-            return self._context.drop(Drop.REVERSE_PATH)
-        entry.remaining = min(entry.remaining, body.remaining)
+            # An entry ends before those of its children, by the time on links.
+            late = frame.issuer in self._last_sub if entry is None else entry.gave_up(body)
+            late = late and self._state.options.fan_out == "sequential"
+            return self._context.drop(Drop.SUB_OLD if late else Drop.REVERSE_PATH)
+        if self._state.options.count_in_transit:
+            # What the child offered may have been counted when it passed.
+            entry.remaining = min(entry.remaining, body.remaining)
+        else:
+            entry.remaining = max(0, entry.remaining - max(0, walk.asked - body.remaining))
         goes_on = entry.active and entry.remaining
         return self._walk(entry, walk, body.offered, now) if goes_on else []
 
@@ -257,6 +264,7 @@ class Relay:
         """Sends a SUB to the next child, or back where it came from when all have sent it back."""
         self._context.counters.subs_forwarded += 1
         asked = frozenset(walk.children[:1])
+        walk.asked = entry.remaining
         entry.forwarded_to |= asked
         left_us = min(walk.body.lifetime_left_us, microseconds(entry.deadline - now))
         bare, offered = walk.body, offered[:MAX_OFFERED]

@@ -50,8 +50,9 @@ from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES
 from router.wire.frames import Frame, FrameType, Overload, Subscription, SubscriptionFlags
 from router.wire.predicate import encode_predicate
 
-#: Part of a lifetime in whose end a home no longer repeats a SUB that has not come back.
-_LAST = 1 / 64
+#: Part of a lifetime in whose end a home no longer repeats a SUB that has not come back: between the sixth
+#: and the seventh halving, so that a late tick omits no repetition.
+_LAST = 1 / 96
 #: Publications that were delivered, that a router remembers at least.
 _REMEMBERED = 4096
 _ALL = frozenset(Index)
@@ -264,9 +265,10 @@ class Homes:
         return [] if self._state.settled else self._ask(box, now, SubscriptionFlags.TOP_UP)
 
     def _watch(self, box: Box, now: float) -> None:
-        """Halfway to the deadline, and halfway from there, a SUB that has not come back is repeated.
+        """Halfway to the deadline, and halfway from there, a SUB that no child has sent back is repeated.
 
-        The SUB may be lost, or the publications by which it ended.
+        The SUB may be lost, or the publications by which it ended. If a child has sent it back since the last
+        check, the SUB goes on.
         """
         half_s = (box.deadline - now) / 2
         if half_s >= _LAST * box.lifetime_s:
@@ -274,7 +276,11 @@ class Homes:
 
     def _repeat(self, box: Box, now: float) -> list[Action]:
         self._watch(box, now)
-        return [] if box.walk is None else self._top_up(box, now)
+        walk = box.walk
+        if walk is None:
+            return []
+        moved, walk.moved = walk.moved, False
+        return [] if moved and walk.frame.epoch == self._context.epoch else self._top_up(box, now)
 
     def sub_returned(self, interface: int, frame: Frame, now: float) -> list[Action]:
         """A child has nothing more for a subscription: the next child is asked.
@@ -284,13 +290,22 @@ class Homes:
         box = self._state.boxes.numbered(frame.seq)
         walk = None if box is None else box.walk
         current = frame.epoch == self._context.epoch
+        body = frame.body
+        assert isinstance(body, Subscription)
         if box is None or walk is None or not current or not walk.came_back(interface, frame):
-            return self._context.drop(Drop.OWN_FRAME)
-        assert isinstance(frame.body, Subscription)
-        return self._walk(box, walk, frame.body.offered[:MAX_OFFERED], now)
+            issued = frame.seq <= self._context.sequence_number(self._registered)
+            begun = issued and (box is None or body.round <= box.round)
+            running = walk is not None and current and walk.is_of(frame)
+            late = self._state.options.fan_out == "sequential" and begun and not running
+            return self._context.drop(Drop.SUB_OLD if late else Drop.OWN_FRAME)
+        return self._walk(box, walk, body.offered[:MAX_OFFERED], now)
 
     def _walk(self, box: Box, walk: Walk, offered: tuple[PublicationId, ...], now: float) -> list[Action]:
-        """Sends the SUB to the next child; there is no walk once all have sent it back."""
+        """Sends the SUB to the next child; there is no walk once all have sent it back.
+
+        The child is asked for all that the box lacks, and so also for publications under way: a lost one is
+        asked for a second time.
+        """
         box.walk = walk if walk.children else None
         if box.walk is None:
             return []
@@ -310,7 +325,7 @@ class Homes:
             return []
         if box.refreshed:
             flags |= SubscriptionFlags.REFRESHED
-        # Others may offer what the box has, only where they offer more than pending publications.
+        # Other routers may offer what the box has, but only where they offer more than pending publications.
         offered = box.got if options.remote == "all" and not box.refreshed else ()
         body = Subscription(
             box.round,

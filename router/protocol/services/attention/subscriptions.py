@@ -46,31 +46,42 @@ class Walk:
     """A SUB that asks the children of a router one after the other (`fan_out = "sequential"`).
 
     Attributes:
-        frame: the SUB as it came here, or was issued, without the publications that it was offered: it brings
-            them back, and a router need not keep them.
-        body: of the frame.
+        frame: the SUB as it came here, or was issued, without the publications that it was offered: children
+            send these back with it, and a router need not keep them.
         children: interfaces of the children that have not sent it back, in order; the first is asked now.
+        asked: publications for which that child was asked.
+        moved: a child has sent it back since the home last considered whether to repeat it.
     """
 
     frame: Frame
-    body: Subscription
     children: list[int]
+    asked: int = 0
+    moved: bool = False
 
     @classmethod
     def of(cls, frame: Frame, body: Subscription, children: Iterable[int]) -> Walk:
         """The walk that begins; each SUB begins with another child, so that no child is exhausted first."""
-        ordered, bare = sorted(children), replace(body, offered=())
+        ordered = sorted(children)
         first = body.nonce % max(1, len(ordered))
-        return cls(replace(frame, body=bare), bare, ordered[first:] + ordered[:first])
+        return cls(replace(frame, body=replace(body, offered=())), ordered[first:] + ordered[:first])
+
+    @property
+    def body(self) -> Subscription:
+        assert isinstance(self.frame.body, Subscription)
+        return self.frame.body
+
+    def is_of(self, frame: Frame) -> bool:
+        """Whether a SUB is that of the walk."""
+        body, mine = frame.body, self.body
+        assert isinstance(body, Subscription)
+        return (frame.epoch, body.round, body.nonce) == (self.frame.epoch, mine.round, mine.nonce)
 
     def came_back(self, interface: int, frame: Frame) -> bool:
         """Takes the SUB back from a child; False: the child was not asked, or it is another SUB."""
-        body, mine = frame.body, self.body
-        assert isinstance(body, Subscription)
-        same = (frame.epoch, body.round, body.nonce) == (self.frame.epoch, mine.round, mine.nonce)
-        if not same or self.children[:1] != [interface]:
+        if not self.is_of(frame) or self.children[:1] != [interface]:
             return False
         del self.children[0]
+        self.moved = True
         return True
 
 
@@ -252,6 +263,13 @@ class Entry:
     walk: Walk | None = None
     push: Timer | None = None
     rest: Timer | None = None
+
+    def gave_up(self, body: Subscription) -> bool:
+        """Whether a SUB that comes back is one that a newer SUB has replaced, or whose walk is over."""
+        if body.round != self.round:
+            return body.round < self.round
+        over = self.walk is not None and not self.walk.children
+        return body.nonce in (self.nonces if over else self.nonces[:-1])
 
 
 class SubscriptionTable:
