@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.events import Register
 from testbed.experiments.events.network import at_worst
 from testbed.results.oracle.attention.judge import write_judgement
 from testbed.results.oracle.connectivity import HopLimit
@@ -146,7 +148,8 @@ def starvation_expected(experiment: Experiment, rate: float) -> str | None:
     Args:
         rate: greatest rate of the experiment clock, experiment seconds in a wall second.
     """
-    for link in at_worst(experiment.topology, experiment.events).links:
+    links = at_worst(experiment.topology, experiment.events).links
+    for link in links:
         if link.loss_percent:
             return f"link {link.u}-{link.v} loses frames"
         if link.bandwidth_mbps:
@@ -156,7 +159,20 @@ def starvation_expected(experiment: Experiment, rate: float) -> str | None:
         return "routers pace their interfaces: publications wait, and a full queue drops them"
     if options.fan_out == "divided":
         return "SUBs ask each child for a share: a child may have less, and others more"
+    # A sequential SUB crosses each link of the tree down and back; halfway to the deadline it is repeated.
+    walk_s = 2 * (len(experiment.topology.nodes) - 1) * rate
+    walk_s *= max((link.delay_ms or 0.0 for link in links), default=0.0) / 1e3
+    if options.fan_out == "sequential" and walk_s > _least_lifetime_s(experiment) / 2:
+        return f"a sequential SUB may be under way for {walk_s:g} s, more than half a lifetime"
     # A publication is sent `beta_s` before the first deadline, and must arrive before that.
     if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s * rate:
         return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"
     return None
+
+
+def _least_lifetime_s(experiment: Experiment) -> float:
+    """Returns the least lifetime that the experiment states; of a drawn lifetime, 0."""
+    found = [event.lifetime_s for event in experiment.events if isinstance(event, Register)]
+    if (options := experiment.attention) is not None:
+        found.append(options.lifetime_s if options.draw == "constant" else 0.0)
+    return min(found, default=inf)

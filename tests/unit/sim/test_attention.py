@@ -13,6 +13,7 @@ import pytest
 from captures.accounting.direct import Direct, flat
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
+from captures.rundir.counters import read_routers_counters
 from captures.rundir.inputs import read_topology
 from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.dissemination import FanOut, StrategyName
@@ -74,6 +75,20 @@ def test_verdict_holds_and_nothing_starves(ran: Any) -> None:
     assert (found["starved_decided"], found["outcomes"]["starved"]) == (0, 0)
     assert found["outcomes"]["satisfied"] > 100
     assert found["starvation"] == 0
+
+
+@pytest.mark.parametrize("strategy", get_args(StrategyName))
+def test_sequential_subs_that_come_back_late_leave_starvation_decided(
+    tmp_path: Path, strategy: StrategyName
+) -> None:
+    """With delays, a SUB comes back after its round was satisfied, or after it was repeated."""
+    delays = {"links__delay_ms": "100", "oracle__in_flight_window_s": "1", "service__beta_s": "2"}
+    run = _run(tmp_path, _experiment(service__fan_out="sequential", service__strategy=strategy, **delays))
+    with Direct(run.path) as direct:
+        summary = direct.summary()
+    found, counters = summary["attention"], read_routers_counters(run).values()
+    assert sum(each["dropped"].get("sub_old", 0) for each in counters) > 0
+    assert (found["undecided"], found["starved_decided"], summary["verdict"]) == (None, 0, "holds")
 
 
 def test_traffic_is_that_of_the_captures(ran: Any) -> None:
@@ -259,6 +274,10 @@ def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
         ({"links__bandwidth_mbps": "1"}, " has a bandwidth"),
         ({"service__pace_mbps": "1"}, "pace their interfaces"),
         ({"service__fan_out": "divided"}, "each child for a share"),
+        # 22 links of the walk take 4.4 s at rate 2, or 5.28 s, where half a lifetime is 5 s.
+        ({"service__fan_out": "sequential", "links__delay_ms": "100"}, None),
+        ({"service__fan_out": "sequential", "links__delay_ms": "120"}, "a sequential SUB may be under way"),
+        ({"links__delay_ms": "120"}, None),
         ({"service__strategy": "pdp", "service__beta_s": "0.1"}, "beta_s is below the time"),
         ({"service__strategy": "pdp", "service__beta_s": "0.9"}, "beta_s is below the time"),
         ({"service__strategy": "pdp", "service__beta_s": "1.1"}, None),
