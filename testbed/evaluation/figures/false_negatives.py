@@ -91,6 +91,8 @@ class FalseNegatives(Reproduction):
             last = max(results.values(case, "last_miss_s"), default=float("nan"))
             after = sum(results.values(case, "missed_after_5_s"))
             beyond = [last - at for last, at in results.pairs(case, "last_miss_s", case, "settled_s")]
+            latest = max(beyond, default=float("nan"))
+            place = "after it" if latest > 0 else "before it, or earlier"
             predicted = f"at most {results.band(case, 'settled_s')} s" if beyond else "no delay is declared"
             yield Statement(
                 f"{case.label}: the last false negative comes before 5 s",
@@ -102,8 +104,8 @@ class FalseNegatives(Reproduction):
             yield Statement(
                 f"{case.label}: none after the last RA has come to a sender",
                 predicted,
-                _distance(max(beyond)) if beyond else "no prediction",
-                max(beyond) <= 0 if beyond else None,
+                f"{abs(1000 * latest):.3g} ms {place}" if beyond else "no prediction",
+                latest <= 0 if beyond else None,
             )
 
     def panels(self, results: Results) -> list[Panel]:
@@ -146,13 +148,6 @@ def _senders(nodes: int) -> int:
 def messages_per_minute(nodes: int, of_all: float) -> str:
     """Returns the messages of a sender, if all senders (20 %) together send `of_all` a second."""
     return f"{60 * of_all / _senders(nodes):g}"
-
-
-def _distance(beyond_s: float) -> str:
-    """Returns when the last false negative of all runs came, from the last RA on, as text."""
-    if beyond_s > 0:
-        return f"{1000 * beyond_s:.3g} ms after it"
-    return f"{abs(1000 * beyond_s):.3g} ms before it, or earlier"
 
 
 def _few(results: Results, case: Case) -> Statement:

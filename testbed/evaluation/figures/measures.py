@@ -72,7 +72,6 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "first_half": f"t_s >= 3600 and t_s < {middle_s}",
         "second_half": f"t_s >= {middle_s}",
         "early": "t_s < 1800",
-        "steady_from_network": "t_s >= 3600 and from_network",
     }
     columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
     row = run.sql(f"select {columns} from processed").to_pylist()[0]

@@ -38,20 +38,27 @@ def predicted(forest: Forest, sizes: Mapping[int, int], sources: Collection[int]
     Args:
         sizes: receiver -> M of its predicate, in any unit.
     """
-    psf = drp = classes = pif = 0
-    shared: set[tuple[int, int, int]] = set()
-    for source in sources:
-        tree = forest.tree(source)
-        for parent, node, below in receivers_below(tree, sizes):
-            psf += _size(below, sizes)
-            shared.add((parent, node, below))
-        drp += sum(sizes[node] for node in tree.order[1:] if node in sizes)
-    ips = sum(_size(receivers, sizes) for _, _, receivers in shared)
-    for receiver, size in sizes.items():
-        tree = forest.tree(receiver)
-        classes += size * _routers_on_paths(tree, sources)
-        pif += size * (len(tree.order) - 1)
-    return {"psf": psf, "ips": ips, "pif": pif, "pif-classes": classes, "drp": drp}
+    trees = {source: forest.tree(source) for source in {*sources, *sizes}}
+    found = {
+        scheme: sum(_size(below, sizes) for _, _, below in entries)
+        for scheme, entries in _of_sources(forest, sources, sizes).items()
+    }
+    # The routers on the paths from sources to a receiver are those with a source below them on its tree.
+    return found | {
+        "pif": sum(size * (len(trees[node].order) - 1) for node, size in sizes.items()),
+        "pif-classes": sum(
+            size * sum(1 for _ in receivers_below(trees[node], sources)) for node, size in sizes.items()
+        ),
+        "drp": sum(sizes.get(node, 0) for source in sources for node in trees[source].order[1:]),
+    }
+
+
+def _of_sources(
+    forest: Forest, sources: Collection[int], receivers: Container[int]
+) -> dict[str, Collection[tuple[int, int, int]]]:
+    """Scheme -> the entries of all routers: `receivers_below` of each source, or once for equal ones."""
+    psf = [place for source in sources for place in receivers_below(forest.tree(source), receivers)]
+    return {"psf": psf, "ips": set(psf)}
 
 
 def receivers_below(tree: Tree, receivers: Container[int]) -> Iterator[tuple[int, int, int]]:
@@ -80,18 +87,13 @@ def predicted_by_alpha(
     """
     alone = {node: _Growing(predicate).size for node, predicate in predicates.items()}
     alpha = measured_alpha(list(predicates.values()), rng)
-    psf = [place for source in sources for place in receivers_below(forest.tree(source), alone)]
-    pif = [
-        below
+    entries = _of_sources(forest, sources, alone)
+    entries["pif"] = [
+        place
         for node in forest.sources.tolist()
-        for parent, _, below in receivers_below(forest.tree(node), alone)
-        if parent == node
+        for place in receivers_below(forest.tree(node), alone)
+        if place[0] == node
     ]
-    entries: dict[str, Collection[int]] = {
-        "psf": [below for _, _, below in psf],
-        "ips": [below for _, _, below in set(psf)],
-        "pif": pif,
-    }
     nodes = len(forest.sources)
     interfaces = 2 * len(forest.links) / nodes
     mean = min(max(1.0, len(alone) / interfaces), float(len(alone)))
@@ -102,7 +104,7 @@ def predicted_by_alpha(
         sizes = {node: size[unit] for node, size in alone.items()}
         of_unit = alpha[unit]
         for scheme, those in entries.items():
-            state = (_size(entry, sizes) * of_unit[entry.bit_count() - 1] for entry in those)
+            state = (_size(below, sizes) * of_unit[below.bit_count() - 1] for _, _, below in those)
             found[scheme][unit] = sum(state)
         between = of_unit[low - 1] + (mean - low) * (of_unit[high - 1] - of_unit[low - 1])
         found["pif by mean"][unit] = (nodes - 1) * sum(sizes.values()) * between
@@ -154,18 +156,6 @@ class _Growing:
 
 def _counted(members: Bits) -> dict[str, int]:
     return size_of(POOL.predicate(members))._asdict() if members else {}
-
-
-def _routers_on_paths(tree: Tree, sources: Collection[int]) -> int:
-    """How many nodes are on the paths from sources to the root of a tree, without the root."""
-    reached = set(tree.order)
-    on_paths: set[int] = set()
-    for source in sources:
-        node = source
-        while node in reached and node != tree.order[0] and node not in on_paths:
-            on_paths.add(node)
-            node = tree.parents[node]
-    return len(on_paths)
 
 
 def _size(receivers: int, sizes: Mapping[int, int]) -> int:
