@@ -7,9 +7,10 @@ seeds, `testbed.evaluation.figures.page` writes the page. Other evaluations regi
 
 from __future__ import annotations
 
+import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -160,6 +161,11 @@ class Results:
             if run.get(key) is not None and run.get(SEED) in of_seed
         ]
 
+    def differences(self, case: Case, key: str, other: Case) -> dict[int, float]:
+        """Returns seed -> a number of the run of `case` less that of the run of `other`."""
+        own, others = (dict(self.pairs(each, SEED, each, key)) for each in (case, other))
+        return {int(seed): own[seed] - others[seed] for seed in own if seed in others}
+
     def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
@@ -196,12 +202,34 @@ class Results:
         return {each: self.curves_over(own, key) for each, own in groups.items()}
 
 
-def band_of(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:
+def band_of(values: Collection[float], scale: float = 1.0, digits: int = 3) -> str:
     """Returns the median of values with the 10 and 90 % quantiles, as text."""
     if not values:
         return "no run"
-    low, middle, high = (scale * float(each) for each in np.quantile(values, [0.1, 0.5, 0.9]))
+    low, middle, high = (scale * float(each) for each in np.quantile([*values], [0.1, 0.5, 0.9]))
     return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
+
+
+def by_interval(
+    text: str,
+    predicted: str,
+    values: Collection[float],
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    unit: str = "points",
+    scale: float = 100.0,
+) -> Statement:
+    """Returns the statement that values of the seeds are above `low` and at most `high`.
+
+    It holds if the 10 and 90 % quantiles are within the limits, fails if both are beyond the same limit or
+    there is no value, and is undecided in between. Values are shown in `unit`, times `scale`.
+    """
+    least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
+    between = greatest > low and least <= high
+    holds = True if low < least and greatest <= high else None if between else False
+    note = ", undecided: a limit is between the quantiles" if holds is None else ""
+    return Statement(text, predicted, f"{band_of(values, scale)} {unit}{note}", holds)
 
 
 #: The delay of simulated links.

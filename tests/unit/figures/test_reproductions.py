@@ -30,6 +30,7 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     Table,
+    by_interval,
     common,
 )
 from testbed.evaluation.figures.runner import Origin, Reproduced, _job, write_data
@@ -195,6 +196,28 @@ def test_shares_that_are_nearly_equal_are_at_most_15_points_apart(five: float, h
 
     found = [each.holds for text, each in _judged("ra", measured).items() if "nearly equal" in text]
     assert found == [holds] * 3
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        ([0.1, 0.2, 0.3], True),
+        ([0.0, 0.0, 0.0], False),
+        ([0.5, 0.5], True),
+        ([0.6, 0.7], False),
+        ([-0.2, 0.2, 0.3], None),
+        ([0.4, 0.6], None),
+        ([-1.0, 1.0], None),
+        ([], False),
+    ],
+)
+def test_a_statement_on_an_interval_that_includes_a_limit_is_undecided(
+    values: list[float], holds: bool | None
+) -> None:
+    """Above 0, and at most 0.5."""
+    found = by_interval("a: b", "c", values, 0, 0.5)
+    assert found.holds is holds
+    assert ("undecided" in found.measured) is (holds is None)
 
 
 class Toy(Reproduction):
