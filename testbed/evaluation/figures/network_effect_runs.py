@@ -157,10 +157,11 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
             `covering`: filters that others of their interface cover are dropped, in both arrangements.
 
     Returns:
-        single_us, path_us: matching time of a message at the single router, and along the path to a receiver,
-        means over the messages that match the receivers drawn; forward_us: the part of path_us that decides
-        about neighbours, without own receivers; hops: mean length of the paths; single_total_us, busiest_us:
-        matching time of all messages at the single router and at the router of the network that most cross;
+        single_us, path_us: matching time of a message at the single router, in the mean of its measurements
+        beside each router of a path, and along the path to a receiver, means over the messages that match the
+        receivers drawn; forward_us: the part of path_us that decides about neighbours, without own receivers;
+        hops: mean length of the paths; single_total_us, busiest_us: matching time of all messages at the
+        single router and at the router of the network that most cross;
         pairs: (message, path) pairs measured; single_bytes, busiest_bytes: memory of the engine's table at
         the single router and at that router; routers_measured.
     """
@@ -171,14 +172,7 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     network = _Network(spt_trees(NETWORKS[facts["network"]](seed)).trees(), facts["receivers"])
     engine_of = engines(facts["engine"], draw_table(workload), facts["covering"])
     single = engine_of(np.arange(network.receivers + 1, dtype=np.int32))
-    matched = [sorted(single.match(message)) for message in drawn]
-    single_us = [best_us(single, message, None) for message in drawn]
-    single_bytes = _bytes(single)
-    del single
-    return _Measurement(network, engine_of, drawn, matched, Random(seed)).along_paths(single_us) | {
-        "single_total_us": sum(single_us),
-        "single_bytes": single_bytes,
-    }
+    return _Measurement(network, engine_of, drawn, single, Random(seed)).along_paths()
 
 
 class _Network:
@@ -208,10 +202,11 @@ class _Measurement:
         network: _Network,
         engine_of: Callable[..., Matcher],
         messages: Sequence[Message],
-        matched: Sequence[Sequence[int]],
+        single: Matcher,
         random: Random,
     ) -> None:
-        self._network, self._engine_of, self._messages = network, engine_of, messages
+        self._network, self._engine_of, self._messages, self._single = network, engine_of, messages, single
+        matched = [sorted(single.match(message)) for message in messages]
         sources = [random.randrange(network.routers) for _ in messages]
         pairs = [(number, receiver) for number, found in enumerate(matched) for receiver in found]
         chosen = random.sample(pairs, min(PATHS, len(pairs)))
@@ -234,15 +229,18 @@ class _Measurement:
         self._at_busiest = sorted((sources[number], number) for number in crossings.get(self._busiest, ()))
         self._asked.setdefault(self._busiest, set()).update(self._at_busiest)
 
-    def along_paths(self, single_us: Sequence[float]) -> dict[str, Any]:
+    def along_paths(self) -> dict[str, Any]:
+        """Measures each message at a router and, next, at the single router: other load counts for both."""
         whole: dict[tuple[int, int, int], float] = {}
         forward: dict[tuple[int, int, int], float] = {}
-        busiest_bytes = 0
+        beside: dict[tuple[int, int, int], float] = {}
+        busiest_bytes, single_total_us = 0, 0.0
         for router in sorted(self._asked):
             place = self._network.trees, router, self._network.receivers
             matcher, applications = self._engine_of(at_router(*place)), self._engine_of(own_receivers(*place))
             if router == self._busiest:
                 busiest_bytes = _bytes(matcher) + _bytes(applications)
+                single_total_us = sum(best_us(self._single, message, None) for message in self._messages)
             for source, number in sorted(self._asked[router]):
                 message, below = self._messages[number], self._network.below(source, router)
                 forward[router, source, number] = best_us(matcher, message, below)
@@ -250,15 +248,18 @@ class _Measurement:
                 if LOCAL in matcher.match(message, [LOCAL]):
                     taken += best_us(applications, message, None)
                 whole[router, source, number] = taken
+                beside[router, source, number] = best_us(self._single, message, None)
         pairs = [(key[0], number, path) for key, path in self._paths.items() for number in self._carried[key]]
 
-        def along(times: Mapping[tuple[int, int, int], float]) -> float | None:
-            return _mean(
-                [sum(times[router, source, number] for router in path) for source, number, path in pairs]
-            )
+        def along(
+            times: Mapping[tuple[int, int, int], float], of: Callable[[Sequence[float]], float] = sum
+        ) -> float | None:
+            return _mean([of([times[router, source, n] for router in path]) for source, n, path in pairs])
 
         return {
-            "single_us": _mean([single_us[number] for _, number, _ in pairs]),
+            "single_us": along(beside, statistics.fmean),
+            "single_total_us": single_total_us,
+            "single_bytes": _bytes(self._single),
             "path_us": along(whole),
             "forward_us": along(forward),
             "hops": _mean([len(path) - 1 for _, _, path in pairs]),
