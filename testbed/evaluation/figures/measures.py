@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from captures.accounting.direct import Direct
 from captures.accounting.schemes import SENDERS
-from captures.accounting.texts import WINDOW_S, experiment_seconds
+from captures.accounting.texts import experiment_seconds
 from captures.rundir.routing_tables import read_routing_tables
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
@@ -63,8 +63,8 @@ def _settled_s(run: Direct, experiment: Experiment) -> float | None:
 def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Figure 12: false positives over 120 s, in steady state (from 1 h on), and those of perfect tables.
 
-    `early` is the share of the first 1,800 s; `early_peak` and `peak` are the greatest whole windows of that
-    time and of the steady state, of which `first_half` and `second_half` are the shares.
+    `above` is the share in steady state less that of perfect tables, `rise` the share of the first 600 s
+    less that in steady state, `drift` that of the second half of the steady state less that of the first.
     """
     middle_s = (3600 + experiment.duration_s) / 2
     parts = {
@@ -76,15 +76,13 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
     row = run.sql(f"select {columns} from processed").to_pylist()[0]
     curve = _pairs(run.table("false_positive_curve"))
-    # A window is named by its end: those of the steady state begin at 1 h.
-    for key, (from_s, to_s) in {
-        "early_peak": (WINDOW_S, 1800),
-        "peak": (3600 + WINDOW_S, experiment.duration_s),
-    }.items():
-        row[key] = max((share for t, share in curve if from_s <= t <= to_s), default=None)
     # A message is still processed after the end of the workload: later windows are not full.
     whole = [(t, share) for t, share in curve if t <= experiment.duration_s]
-    return {**row, "floor": perfect_tables(experiment, from_s=3600.0), "curve": whole}
+    missed = run.summary()["false_negatives_after_convergence"]
+    floor = perfect_tables(experiment, from_s=3600.0)
+    row |= {"above": row["steady"] - floor, "rise": row["early"] - row["steady"]}
+    row["drift"] = row.pop("second_half") - row.pop("first_half")
+    return {**row, "missed": missed, "floor": floor, "curve": whole}
 
 
 def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
