@@ -1,4 +1,4 @@
-"""The summary table of the slides on routing (part III): each row by the slides' own formula, and by ours.
+"""The summary table of the slides on routing (part III): each row by the slides' own formula.
 
 Runs without covering have alpha = 1. The distance d of PSF is calculated on random graphs with power-law
 degrees (`testbed.evaluation.figures.power_law`), of which no message is simulated.
@@ -28,29 +28,29 @@ from testbed.evaluation.figures.reproduction import (
     common,
     panel_of_points,
 )
-from testbed.evaluation.figures.scheme_memory import local_predicates, predicted, predicted_by_alpha
+from testbed.evaluation.figures.scheme_memory import local_predicates, predicted_by_alpha
 from testbed.experiments.config import Experiment
 
-#: Scheme -> row of the slides, the row's formula, and whether the row says "minimal".
+#: Scheme -> row of the slides, and the row's formula.
 _ROWS = {
-    "psf": ("PSF", "(s r M_p d)", True),
-    "ips": ("iPS", "(n r M_p alpha(r / Delta))", True),
-    "pif-classes": ("iPS", "(n r M_p alpha(r / Delta))", True),
-    "pif": ("PIF", "(n^2 r M_p alpha(r / Delta))", False),
-    "drp": ("DRP", "(s r M_p)", False),
+    "psf": ("PSF", "(s r M_p d)"),
+    "ips": ("iPS", "(n r M_p alpha(r / Delta))"),
+    "pif-classes": ("iPS", "(n r M_p alpha(r / Delta))"),
+    "pif": ("PIF", "(n^2 r M_p alpha(r / Delta))"),
+    "drp": ("DRP", "(s r M_p)"),
 }
 #: Schemes of whose rows the formula has no alpha.
 _WITHOUT_ALPHA = ("psf", "drp")
 _ALONE, _COVERING = "alpha = 1", "covering"
-#: A slide's n for n - 1 is 2 % of 50 nodes; the bar of alpha(r / Delta) is that of the figure `alpha`.
-_TOLERANCES = {_ALONE: 0.05, _COVERING: 0.1}
-#: The growth of d / log log n that passes for none.
-_GROWTH = 0.05
+#: A slide's n for n - 1 is 2 % of 50 nodes.
+_TOLERANCE = 0.05
+#: How much greater the residual of the other line is before a line is judged.
+_MARGIN = 2
 
 #: Exponents of the power law.
 _EXPONENTS = (2.1, 2.5, 2.9, 3.5)
-#: Nodes from which on the growth of d is judged; the least are shown.
-_JUDGED_FROM = 1_000
+#: Nodes of the growth of d, at least.
+_GROWS_FROM = 1_000
 
 
 class Formulas(Reproduction):
@@ -62,23 +62,24 @@ class Formulas(Reproduction):
         "O(n^2 log log n) (slides on routing, part III).",
     )
     explanation = (
-        "`pif-classes` meets the iPS row, which the slides leave undefined: at alpha = 1 it holds r (n - 1) "
+        "At alpha = 1 `pif-classes` meets the iPS row, which the slides leave undefined: it holds r (n - 1) "
         "filters for the messages of all nodes, and no message crosses a link beyond the minimal tree. `ips` "
         "is minimal, but holds more. The n^2 of the PIF row contradicts the tables, which hold each receiver "
-        "once at every other router. O(log log n) excludes a growth of d / log log n, which the statements "
-        "on power-law graphs measure for exponents of the degrees on both sides of 3.",
+        "once at every other router. [schemes](schemes.md) judges crossings beyond the minimal tree.",
+        "A finite range of n decides nothing about O(log log n): d = 2 log log n - 1 is O(log log n), but "
+        "d / log log n grows. The growth is shown; a line is judged if its residual is at most half that of "
+        "the other line.",
     )
     deviations = (
         "Filters are counted, at the end of the run, for the messages of all nodes (s = n); with drp for "
-        "those of the senders. s log n, M(broadcast) and M(unicast) are not predicates, and are in "
-        "[schemes](schemes.csv). Our formulas are those of `scheme_memory.predicted`.",
+        "those of the senders. s log n, M(broadcast) and M(unicast) are not predicates, and not counted.",
         "d is the mean number of hops between two nodes on the shortest-path trees. Delta is the mean number "
         "of interfaces; alpha(r / Delta) is measured on the predicates of the run. The slides give PSF and "
         "DRP no alpha, so they run without covering only. 75 % of the nodes receive, 20 % send.",
         "Power-law graphs: the share of nodes of degree k, from 2 on, is in proportion to k^-exponent; the "
         "ends of links are joined at random, without loops and double links. d is the mean over 4 graphs of "
-        "a seed, from 64 nodes to all to which paths lead. Every node sends and receives, "
-        "so M(PSF) is n^2 d predicates. Growth and lines are judged from 1,000 nodes on.",
+        "a seed, from 64 nodes to all to which paths lead; the degrees are the same for every seed. Every "
+        "node sends and receives, so M(PSF) is n^2 d predicates. Growth and lines are from 1,000 nodes on.",
     )
     measure = "testbed.evaluation.figures.formulas:measured"
 
@@ -117,7 +118,12 @@ class Formulas(Reproduction):
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             if "scheme" in case.facts:
-                yield from _row(case, results)
+                yield Statement(
+                    f"{case.label}: filters held / {_ROWS[case.facts['scheme']][1]} of the slides",
+                    f"1 within {100 * _TOLERANCE:.0f} %",
+                    results.band(case, "slides"),
+                    abs(results.median(case, "slides") - 1) <= _TOLERANCE,
+                )
         for exponent in _EXPONENTS:
             yield from _growth(exponent, results)
 
@@ -152,35 +158,9 @@ class Formulas(Reproduction):
         return [*found, panel_of_points("Power-law graphs", "d (hops)", curves, "nodes")]
 
 
-def _row(case: Case, results: Results) -> Iterator[Statement]:
-    """The statements about a scheme and the row of the slides that it is held against."""
-    _, formula, minimal = _ROWS[case.facts["scheme"]]
-    tolerance = _TOLERANCES[case.facts["setting"]]
-    yield Statement(
-        f"{case.label}: filters held / {formula} of the slides",
-        f"1 within {100 * tolerance:.0f} %",
-        results.band(case, "slides"),
-        abs(results.median(case, "slides") - 1) <= tolerance,
-    )
-    if ours := results.values(case, "ours"):
-        yield Statement(
-            f"{case.label}: filters held / our formula",
-            "0.98 to 1",
-            results.band(case, "ours"),
-            min(ours) >= 0.98 and max(ours) <= 1,
-        )
-    excess = results.values(case, "excess")
-    yield Statement(
-        f"{case.label}: missed; beyond the minimal tree",
-        f"0; {'0' if minimal else 'more than 0'}",
-        f"{sum(results.values(case, 'missed')):.0f}; {sum(excess):.0f} in {len(excess)} runs",
-        bool(excess) and not any(results.values(case, "missed")) and (sum(excess) == 0) == minimal,
-    )
-
-
 def _growth(exponent: float, results: Results) -> Iterator[Statement]:
     """The growth of d against log log n and log n."""
-    cases = [case for case in results.where(exponent=exponent) if case.facts["nodes"] >= _JUDGED_FROM]
+    cases = [case for case in results.where(exponent=exponent) if case.facts["nodes"] >= _GROWS_FROM]
     nodes = np.array([case.facts["nodes"] for case in cases], dtype=float)
     logs = np.log(np.log(nodes)), np.log(nodes)
     curves = [[d for _, d in curve] for curve in results.curves_over(zip(nodes, cases, strict=True), "d")]
@@ -189,53 +169,41 @@ def _growth(exponent: float, results: Results) -> Iterator[Statement]:
     middle = float(np.median(ratios)) if ratios else math.nan
     yield Statement(
         f"{subject}: growth of d / log log n, so of M(PSF) / (n^2 log log n), to {nodes[-1]:,.0f} nodes",
-        f"at most {1 + _GROWTH}",
+        "bounded for all n",
         f"{middle:.3g} ({min(ratios):.3g} to {max(ratios):.3g})" if ratios else "no run",
-        middle <= 1 + _GROWTH,
+        None,
     )
     residuals = [
         [math.sqrt(float(np.polyfit(log, curve, 1, full=True)[1][0]) / len(nodes)) for log in logs]
         for curve in curves
     ]
-    better = sum(by_log_log < by_log for by_log_log, by_log in residuals)
+    better = sum(_MARGIN * by_log_log <= by_log for by_log_log, by_log in residuals)
+    worse = sum(by_log_log >= _MARGIN * by_log for by_log_log, by_log in residuals)
     shown = [float(np.median(each)) for each in zip(*residuals, strict=True)]
     yield Statement(
         f"{subject}: d is a line in log log n rather than in log n",
-        "in most seeds",
-        f"in {better} of {len(curves)}; residuals {shown[0]:.2g} and {shown[1]:.2g} hops"
+        "at most half the residual in most seeds",
+        f"half or less in {better}, twice or more in {worse} of {len(curves)}; residuals {shown[0]:.2g} and "
+        f"{shown[1]:.2g} hops"
         if shown
         else "no run",
-        2 * better > len(curves),
+        2 * better > len(curves) if not curves or 2 * max(better, worse) > len(curves) else None,
     )
 
 
 def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
-    """Returns the filters of a run over the formula of the slides' row and over ours; d; what went wrong.
-
-    `ours` is of runs without covering.
-    """
-    summary, topology = run.summary(), experiment.topology
+    """Returns the filters of a run, also over the formula of the slides' row; d."""
+    state, topology = run.summary()["state"], experiment.topology
     scheme, layer = experiment.routing.scheme, LAYERS[experiment.broadcast.layer]
     forest, nodes = layer(topology, frozenset(), frozenset()), len(topology.nodes)
     senders = frozenset(run.inputs.senders) if scheme == "drp" else frozenset(range(nodes))
-    filters = summary["state"][f"{SENDERS if scheme == 'drp' else 'forwarding'}_filters"]
+    filters = state[f"{SENDERS if scheme == 'drp' else 'forwarding'}_filters"]
     predicates = local_predicates(read_routing_tables(run.inputs.run))
-    sizes = {node: len(predicate) for node, predicate in predicates.items()}
     d = float(hops_on_trees(topology, layer, frozenset(), frozenset()).sum()) / (nodes * (nodes - 1))
     # n r M_p alpha(r / Delta).
-    whole: float = nodes * sum(sizes.values())
-    ours = None
+    whole: float = nodes * sum(map(len, predicates.values()))
     if experiment.protocol.covering == "full":
         by_alpha = predicted_by_alpha(forest, predicates, senders, random.Random(experiment.seed))
         whole = by_alpha["pif by mean"]["filters"] * nodes / (nodes - 1)
-    else:
-        ours = filters / predicted(forest, sizes, senders)[scheme]
     factor = {"psf": d, "pif": nodes, "drp": len(senders) / nodes}.get(scheme, 1)
-    return {
-        "filters": filters,
-        "slides": filters / (whole * factor),
-        "ours": ours,
-        "d": d,
-        "missed": summary["false_negatives_after_convergence"],
-        "excess": summary["excess_crossings"],
-    }
+    return {"filters": filters, "slides": filters / (whole * factor), "d": d}

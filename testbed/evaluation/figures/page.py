@@ -41,8 +41,9 @@ _ROWS, _VALUES = 12, 4
 #: which a claim does not hold are counted.
 _APART, _NAMED = 2, 6
 _DIGITS = r"(?:(?<!\d)[-+])?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
-#: A number of a cell, or a range; the quantiles beside a median.
-_NUMBER = re.compile(rf"({_DIGITS})(?: to ({_DIGITS}))?")
+#: A number of a cell, or a range, but no tolerance: claims that have different bars are different.
+_NUMBER = re.compile(rf"(?<!within )(?<![\d.,])({_DIGITS})(?: to ({_DIGITS}))?")
+#: The quantiles beside a median.
 _BAND = re.compile(r" \[[^\]]*\]")
 
 

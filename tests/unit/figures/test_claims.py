@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.evaluation.figures.claims import claims, coverage
+from testbed.evaluation.figures.page import merged
 from tests.support.paths import DOCS, ROOT
 
 _ROWS = DOCS / "reference/coverage.toml"
@@ -49,3 +50,8 @@ def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> No
         "| few of 2 | at most 2 to 3 | 1/2 |",
         "| [fn-large](../figures/fn-large.md): `cbcb figure fn --size large --seeds 2` |  | 1/2 |",
     ]
+
+
+def test_claims_that_have_different_tolerances_are_apart() -> None:
+    assert merged(["1 within 5 %", "2 within 5 %"]) == "1 to 2 within 5 %"
+    assert merged(["1 within 5 %", "1 within 10.5 %"]) == "1 within 5 %; 1 within 10.5 %"
