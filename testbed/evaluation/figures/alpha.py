@@ -103,8 +103,7 @@ class Alpha(Reproduction):
         for case in results:
             if case.facts["model"] == "dnf":
                 yield from self._shape(case, results)
-                continue
-            if case.facts["model"] == "tables":
+            if case.facts["model"] in ("dnf", "tables"):
                 continue
             draws = [value for run in results.runs(case) for value in run["draws"]]
             exact = results.median(case, "exact")

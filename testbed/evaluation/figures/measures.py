@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -128,11 +129,9 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     span = 2400.0
     halves = [sum(begin <= t < begin + span for t in times) / span for begin in (0.0, span)]
     width = 240.0
-    bins = [0] * max(1, int(experiment.duration_s // width))
-    for t in times:
-        if 0 <= t < len(bins) * width:
-            bins[int(t // width)] += 1
-    curve = [((number + 1) * width, count / width) for number, count in enumerate(bins)]
+    counts = Counter(t // width for t in times)
+    bins = range(max(1, int(experiment.duration_s // width)))
+    curve = [((number + 1) * width, counts[number] / width) for number in bins]
     return {"rate": halves[1], "rate_before": halves[0], "frames": len(times), "curve": curve}
 
 

@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from captures.rundir.inputs import Source
 
 
-_GENERATOR = "generator"
-
-
 def identity(*facts: Any) -> str:
     """Returns a digest of all that determines a run, by which its row is found when a sweep is continued.
 
@@ -81,7 +78,7 @@ def _meaning(value: Any) -> Any:
             part = _contents(Path(part))
         elif option is not None and option.kind == "pair":
             part = sorted(part)
-        elif each.name == _GENERATOR:
+        elif each.name == "generator":
             part = [
                 part,
                 *(inspect.getsource(offer.load()) for offer in entry_points(group=GROUP, name=part)),
