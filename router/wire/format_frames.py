@@ -95,7 +95,7 @@ FRAMES = (
         FrameType.FLUSH,
         "router → router",
         ((Tlv.PUBLICATION, Occurs.ONCE), (Tlv.ATTRIBUTE, Occurs.ANY_NUMBER)),
-        "a publication that the cache of the `issuer` replaced, or the answer to one, over one hop",
+        "a publication that the cache of the `issuer` replaced, or the answer to one; copies may go on",
     ),
     FrameFormat(
         FrameType.XMSG,

@@ -1,7 +1,7 @@
 """The intake of a router: what a frame passes before a part of the core takes it.
 
-There are three ways for a frame to reach a router: down its issuer's tree (checked against the reverse path,
-protocol paper, section 3.1), from a neighbour over one hop, and from the controller.
+There are four ways for a frame to reach a router: down its issuer's tree (checked against the reverse path,
+protocol paper, section 3.1), back up that tree, from a neighbour on no tree, and from the controller.
 `router.protocol.core.dispatch` says for each frame type which way the frame comes, and of which classes its
 body is. Behind that check are the bounds on the predicate of an RA or UR. A frame that the check drops
 charges nobody.
@@ -60,7 +60,7 @@ def on_tree(
 
 
 def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
-    """The rule of a frame that a neighbour made, on no tree or against a tree."""
+    """The rule of a frame that a neighbour sent, on no tree or against a tree."""
     return FrameRule(Intake.incoming_interface, bodies, handle)
 
 
