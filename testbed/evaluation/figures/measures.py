@@ -72,7 +72,7 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "steady": "t_s >= 3600",
         "first_half": f"t_s >= 3600 and t_s < {middle_s}",
         "second_half": f"t_s >= {middle_s}",
-        "early": "t_s < 1800",
+        "early": "t_s < 600",
     }
     columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
     row = run.sql(f"select {columns} from processed").to_pylist()[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.direct import Direct
+from testbed.evaluation.figures import measures
 from testbed.evaluation.figures.floor import perfect_tables
 from testbed.evaluation.figures.reproduction import FIGURES, Results
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -29,6 +30,19 @@ def test_a_network_with_static_predicates_lies_on_its_floor(tmp_path: Path, laye
         summary = direct.summary()
     measured = summary["false_positives"] / summary["messages_received_by_routers"]
     assert perfect_tables(experiment) == measured > 0
+
+
+def test_the_initial_peak_of_figure_12_ends_where_late_predicates_begin(tmp_path: Path) -> None:
+    case = next(
+        each for each in FIGURES["fp"]().cases("small") if each.facts["variant"] == "late first predicates"
+    )
+    overrides = {**case.overrides, "topology.nodes": "8", "duration_s": "4200"}
+    experiment = load_experiment(find_experiment("default"), overrides)
+    with Direct(judged_run(experiment, tmp_path).path) as direct:
+        found = measures.false_positives(direct, experiment)
+    # Without predicates, every message is a false positive.
+    assert (found["early"], found["rise"]) == (1, 1 - found["steady"])
+    assert found["above"] == found["steady"] - found["floor"]
 
 
 def test_figure_12_calculates_the_floor_of_networks_that_it_does_not_simulate() -> None:
