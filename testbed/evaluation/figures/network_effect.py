@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, product
+from typing import Any
 
 from testbed.evaluation.figures.network_effect_runs import MESSAGES, PATHS
 from testbed.evaluation.figures.reproduction import (
@@ -33,38 +35,26 @@ _HOPS_US = {
 }
 
 
-@dataclass(frozen=True)
-class _Arrangement:
-    """The receivers and the network of some cases; `sizes`: engine -> constraints of all receivers."""
-
-    network: str
-    receivers: int
-    covering: bool
-    sizes: Mapping[str, Sequence[int]]
-
-    def __str__(self) -> str:
-        return f"{self.network}, {self.receivers:,} receivers{', covering' if self.covering else ''}"
-
-
 _TO_100_000 = dict.fromkeys(_ENGINES, (10_000, 100_000))
 _TO_1_000_000 = dict.fromkeys(_ENGINES, (10_000, 100_000, 1_000_000))
 #: The compiled engine's table of 5,000,000 constraints takes 0.9 GB, the other's 3 GB and minutes to load.
 _TO_5_000_000 = _TO_1_000_000 | {"compiled": (10_000, 100_000, 1_000_000, 5_000_000)}
-_ARRANGEMENTS = {
+#: Size -> network, receivers, whether filters that others cover are dropped, engine -> constraints.
+_ARRANGEMENTS: Mapping[str, Sequence[tuple[str, int, bool, Mapping[str, Sequence[int]]]]] = {
     "small": (
-        _Arrangement("10 Waxman routers", 100, False, dict.fromkeys(_ENGINES, (5_000, 50_000))),
-        _Arrangement("10 Waxman routers", 10, True, dict.fromkeys(_ENGINES, (5_000, 50_000))),
+        ("10 Waxman routers", 100, False, dict.fromkeys(_ENGINES, (5_000, 50_000))),
+        ("10 Waxman routers", 10, True, dict.fromkeys(_ENGINES, (5_000, 50_000))),
     ),
     "paper": (
-        _Arrangement("100 Waxman routers", 1_000, False, _TO_5_000_000),
-        _Arrangement("100 Waxman routers", 1_000, True, _TO_1_000_000),
-        _Arrangement("100 Waxman routers", 100, False, _TO_5_000_000),
-        _Arrangement("100 Waxman routers", 100, True, _TO_1_000_000),
-        _Arrangement("10 Waxman routers", 1_000, True, _TO_1_000_000),
-        _Arrangement("10 Waxman routers", 100, False, _TO_100_000),
-        _Arrangement("200 Waxman routers", 200, False, _TO_100_000),
-        _Arrangement("tree of 121 routers", 121, False, _TO_100_000),
-        _Arrangement("tree of 121 routers", 121, True, _TO_100_000),
+        ("100 Waxman routers", 1_000, False, _TO_5_000_000),
+        ("100 Waxman routers", 1_000, True, _TO_1_000_000),
+        ("100 Waxman routers", 100, False, _TO_5_000_000),
+        ("100 Waxman routers", 100, True, _TO_1_000_000),
+        ("10 Waxman routers", 1_000, True, _TO_1_000_000),
+        ("10 Waxman routers", 100, False, _TO_100_000),
+        ("200 Waxman routers", 200, False, _TO_100_000),
+        ("tree of 121 routers", 121, False, _TO_100_000),
+        ("tree of 121 routers", 121, True, _TO_100_000),
     ),
 }
 
@@ -112,48 +102,38 @@ class NetworkEffect(Reproduction):
     calculates = True
 
     def cases(self, size: str) -> list[Case]:
-        return [
-            Case(
-                f"{engine}, {arrangement}, {constraints:,} constraints",
-                {},
-                {
-                    "engine": engine,
-                    "network": arrangement.network,
-                    "receivers": arrangement.receivers,
-                    "covering": arrangement.covering,
-                    "constraints": constraints,
-                },
-            )
-            for arrangement in _ARRANGEMENTS[size]
-            for engine, sizes in arrangement.sizes.items()
-            for constraints in sizes
-        ]
+        found = []
+        for network, receivers, covering, sizes in _ARRANGEMENTS[size]:
+            where = {"network": network, "receivers": receivers, "covering": covering}
+            found += [
+                Case(
+                    f"{engine}, {_name(where)}, {constraints:,} constraints",
+                    {},
+                    {"engine": engine, **where, "constraints": constraints},
+                )
+                for engine, of_engine in sizes.items()
+                for constraints in of_engine
+            ]
+        return found
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        groups = _groups(results)
-        for engine in _ENGINES:
-            for name, cases in groups.items():
-                if of_engine := [case for case in cases if case.facts["engine"] == engine]:
-                    yield from self._ratios(name, of_engine[-1], results)
-
-    def _ratios(self, name: str, largest: Case, results: Results) -> Iterator[Statement]:
-        facts = largest.facts
-        # The largest table of the papers' algorithm, with as many interfaces as the slides have.
-        judged = (
-            facts["engine"] == "counting" and min(facts["constraints"] / 1e6, facts["receivers"] / 1e3) >= 1
-        )
-        for key, how in (("path_us", ""), ("forward_us", ", without own receivers")):
-            ratios = [one / path for one, path in results.pairs(largest, "single_us", largest, key)]
-            found = by_interval(
-                f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: matching takes longer "
-                f"at one router than along a path{how}{' (at least 5 times)' if judged else ''}",
-                "8.75 times (slides)",
-                ratios,
-                5,
-                unit="times",
-                scale=1,
-            )
-            yield found if judged else replace(found, measured=f"{band_of(ratios)} times", holds=None)
+        for (name, _), cases in sorted(_groups(results).items(), key=lambda each: _ENGINES.index(each[0][1])):
+            largest, facts = cases[-1], cases[-1].facts
+            # The largest table of the papers' algorithm, with as many interfaces as the slides have.
+            least = min(facts["constraints"] / 1e6, facts["receivers"] / 1e3)
+            judged = facts["engine"] == "counting" and least >= 1
+            for key, how in (("path_us", ""), ("forward_us", ", without own receivers")):
+                ratios = [one / path for one, path in results.pairs(largest, "single_us", largest, key)]
+                found = by_interval(
+                    f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: matching takes longer "
+                    f"at one router than along a path{how}{' (at least 5 times)' if judged else ''}",
+                    "8.75 times (slides)",
+                    ratios,
+                    5,
+                    unit="times",
+                    scale=1,
+                )
+                yield found if judged else replace(found, measured=f"{band_of(ratios)} times", holds=None)
 
     def tables(self, results: Results) -> list[Table]:
         columns = (
@@ -161,100 +141,67 @@ class NetworkEffect(Reproduction):
             *("path without own receivers, us", "a hop may cost, us", "busiest / one", "one router, MB"),
             "busiest, MB",
         )
-        rows = []
-        for name, cases in _groups(results).items():
-            for case in cases:
-                hops, even = results.median(case, "hops"), _even(case, results)
-                total = results.median(case, "single_total_us")
+        costs = [(engine, us) for engine in _ENGINES for us in _HOPS_US]
+        groups, rows, crossings = _groups(results), [], []
+        for name in dict.fromkeys(name for name, _ in groups):
+            for case in (case for engine in _ENGINES for case in groups.get((name, engine), ())):
+                of = partial(results.median, case)
+                # The cost of a hop at which both arrangements are equally fast.
+                even_us = (of("single_us") - of("path_us")) / of("hops")
                 rows.append(
                     [
                         case.facts["engine"],
                         name,
                         f"{case.facts['constraints']:,}",
-                        f"{hops:.2g}",
-                        results.band(case, "single_us"),
-                        results.band(case, "path_us"),
-                        results.band(case, "forward_us"),
-                        f"{even:.3g}" if even > 0 else "0",
-                        f"{results.median(case, 'busiest_us') / total:.3g}",
-                        f"{results.median(case, 'single_bytes') / 1e6:.3g}",
-                        f"{results.median(case, 'busiest_bytes') / 1e6:.3g}",
+                        f"{of('hops'):.2g}",
+                        *(results.band(case, key) for key in ("single_us", "path_us", "forward_us")),
+                        f"{even_us:.3g}" if even_us > 0 else "0",
+                        f"{of('busiest_us') / of('single_total_us'):.3g}",
+                        *(f"{of(f'{place}_bytes') / 1e6:.3g}" for place in ("single", "busiest")),
                     ]
                 )
-        return [Table("Matching of a message", columns, rows), self._crossings(results)]
-
-    def _crossings(self, results: Results) -> Table:
-        costs = [(engine, us) for engine in _ENGINES for us in _HOPS_US]
-        rows = []
-        for name, cases in _groups(results).items():
-            cells = []
-            for engine, us in costs:
-                of_engine = [case for case in cases if case.facts["engine"] == engine]
-                cells.append(_crossing_text(_ratios(of_engine, results, us)) if of_engine else "-")
-            rows.append([name, *cells])
-        columns = ("network", *(f"{engine}, {us:g} us a hop" for engine, us in costs))
-        return Table(
-            "Constraints from which on the network is faster (beyond the largest table: how many times as "
-            "long the network takes there)",
-            columns,
-            rows,
-        )
+            cells = (_crossing_text(groups.get((name, engine), ()), results, us) for engine, us in costs)
+            crossings.append([name, *cells])
+        return [
+            Table("Matching of a message", columns, rows),
+            Table(
+                "Constraints from which on the network is faster (beyond the largest table: how many times "
+                "as long the network takes there)",
+                ("network", *(f"{engine}, {us:g} us a hop" for engine, us in costs)),
+                crossings,
+            ),
+        ]
 
     def panels(self, results: Results) -> list[Panel]:
-        found = []
-        for engine in _ENGINES:
-            for name, cases in list(_groups(results).items())[:2]:
-                of_engine = [
-                    (case.facts["constraints"], case) for case in cases if case.facts["engine"] == engine
-                ]
-                curves = {
-                    label: results.curves_over(of_engine, key)
-                    for label, key in (
-                        ("one router", "single_us"),
-                        ("along the path", "path_us"),
-                        ("along the path, without own receivers", "forward_us"),
-                    )
-                }
-                found.append(
-                    Panel(
-                        f"{engine}, {name}",
-                        "matching time (us)",
-                        curves,
-                        x="constraints",
-                        percent=False,
-                        points=True,
-                    )
+        found, groups = [], _groups(results)
+        names = [*dict.fromkeys(name for name, _ in groups)][:2]
+        for engine, name in product(_ENGINES, names):
+            cases = [(case.facts["constraints"], case) for case in groups.get((name, engine), ())]
+            curves = {
+                label: results.curves_over(cases, key)
+                for label, key in (
+                    ("one router", "single_us"),
+                    ("along the path", "path_us"),
+                    ("along the path, without own receivers", "forward_us"),
                 )
+            }
+            title, y = f"{engine}, {name}", "matching time (us)"
+            found.append(Panel(title, y, curves, x="constraints", percent=False, points=True))
         return found
 
 
-def _groups(results: Results) -> dict[str, list[Case]]:
-    """Returns the cases of each arrangement, in the order of their engines and sizes."""
-    found: dict[str, list[Case]] = {}
+def _name(facts: Mapping[str, Any]) -> str:
+    """Returns the text of a network and its receivers."""
+    name = f"{facts['network']}, {facts['receivers']:,} receivers"
+    return f"{name}, covering" if facts["covering"] else name
+
+
+def _groups(results: Results) -> dict[tuple[str, str], list[Case]]:
+    """Returns the cases of each network and engine, in the order of their sizes."""
+    found: dict[tuple[str, str], list[Case]] = {}
     for case in results:
-        facts = case.facts
-        name = str(_Arrangement(facts["network"], facts["receivers"], facts["covering"], {}))
-        found.setdefault(name, []).append(case)
+        found.setdefault((_name(case.facts), case.facts["engine"]), []).append(case)
     return found
-
-
-def _even(case: Case, results: Results) -> float:
-    """The cost of a hop at which both arrangements are equally fast, in us."""
-    gain = results.median(case, "single_us") - results.median(case, "path_us")
-    return gain / results.median(case, "hops")
-
-
-def _ratios(cases: Sequence[Case], results: Results, hop_us: float) -> list[tuple[int, float]]:
-    """Returns (constraints, time at one router / time along the path with its hops)."""
-    return [
-        (
-            case.facts["constraints"],
-            results.median(case, "single_us")
-            / (results.median(case, "path_us") + hop_us * results.median(case, "hops")),
-        )
-        for case in cases
-        if results.values(case, "path_us")
-    ]
 
 
 def crossing(ratios: Sequence[tuple[int, float]]) -> float | None:
@@ -274,10 +221,18 @@ def crossing(ratios: Sequence[tuple[int, float]]) -> float | None:
     return float(ratios[0][0])
 
 
-def _crossing_text(ratios: Sequence[tuple[int, float]]) -> str:
-    size = crossing(ratios)
+def _crossing_text(cases: Sequence[Case], results: Results, hop_us: float) -> str:
+    """Returns where the time at one router is that along the path with its hops."""
+    if not cases:
+        return "-"
+    ratios = []
+    for case in cases:
+        if results.values(case, "path_us"):
+            path_us = results.median(case, "path_us") + hop_us * results.median(case, "hops")
+            ratios.append((case.facts["constraints"], results.median(case, "single_us") / path_us))
     if not ratios:
         return "no run"
+    size = crossing(ratios)
     if size is None:
         return f"beyond {ratios[-1][0]:,} ({1 / ratios[-1][1]:.2g} times)"
     return f"at most {ratios[0][0]:,}" if size == ratios[0][0] else f"{float(f'{size:.2g}'):,.0f}"

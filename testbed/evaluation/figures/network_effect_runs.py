@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,13 +103,10 @@ def engines(engine: str, table: ConstraintColumns, covering: bool) -> Callable[[
     """
     table = covered(table) if covering else table
 
-    def columns(interface_of: Ints) -> ConstraintColumns:
-        found = regrouped(table, interface_of)
-        return covered(found) if covering else found
-
     def of_columns(interface_of: Ints) -> Matcher:
+        found = regrouped(table, interface_of)
         matcher = factory(engine)
-        matcher.load(columns(interface_of))
+        matcher.load(covered(found) if covering else found)
         return matcher
 
     if covering or engine == COMPILED:
@@ -168,106 +166,79 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     workload = MatchingWorkload(
         constraints=facts["constraints"], interfaces=facts["receivers"], messages=MESSAGES, seed=seed
     )
-    drawn = list(draw_messages(workload))
-    network = _Network(spt_trees(NETWORKS[facts["network"]](seed)).trees(), facts["receivers"])
+    messages, receivers, random = list(draw_messages(workload)), facts["receivers"], Random(seed)
+    trees = spt_trees(NETWORKS[facts["network"]](seed)).trees()
     engine_of = engines(facts["engine"], draw_table(workload), facts["covering"])
-    single = engine_of(np.arange(network.receivers + 1, dtype=np.int32))
-    return _Measurement(network, engine_of, drawn, single, Random(seed)).along_paths()
+    single = engine_of(np.arange(receivers + 1, dtype=np.int32))
+    matched = [sorted(single.match(message)) for message in messages]
+    sources = [random.randrange(len(trees)) for _ in messages]
+    pairs = [(number, receiver) for number, found in enumerate(matched) for receiver in found]
+    drawn = random.sample(pairs, min(PATHS, len(pairs)))
+    chosen = dict.fromkeys((sources[number], receiver) for number, receiver in drawn)
+    # Along each path all messages that match its receiver, as if its sender had sent them.
+    carried = [
+        (source, number, _path(trees, source, receiver))
+        for source, receiver in chosen
+        for number, found in enumerate(matched)
+        if receiver in found
+    ]
+    crossings = [
+        {router for receiver in found for router in _path(trees, source, receiver)}
+        for source, found in zip(sources, matched, strict=True)
+    ]
+    crossed = Counter(router for routers in crossings for router in routers)
+    busiest = max(crossed, key=lambda router: (crossed[router], -router), default=0)
+    at_busiest = {(sources[number], number) for number, routers in enumerate(crossings) if busiest in routers}
+    asked: dict[int, set[tuple[int, int]]] = {busiest: at_busiest.copy()}
+    for source, number, path in carried:
+        for router in path:
+            asked.setdefault(router, set()).add((source, number))
+    times: dict[tuple[int, int, int], _Times] = {}
+    for router in sorted(asked):
+        matcher, applications = (
+            engine_of(place(trees, router, receivers)) for place in (at_router, own_receivers)
+        )
+        if router == busiest:
+            busiest_bytes = _bytes(matcher) + _bytes(applications)
+            single_total_us = sum(best_us(single, message, None) for message in messages)
+        for source, number in sorted(asked[router]):
+            message, parents = messages[number], trees[source].parents
+            below = [node for node in range(len(trees)) if parents[node] == router and node != source]
+            forward_us = best_us(matcher, message, below)
+            path_us = best_us(matcher, message, [*below, LOCAL])
+            if LOCAL in matcher.match(message, [LOCAL]):
+                path_us += best_us(applications, message, None)
+            # Next to the router's: other load of the machine counts for both.
+            times[router, source, number] = _Times(forward_us, path_us, best_us(single, message, None))
+    along = [[times[router, source, number] for router in path] for source, number, path in carried]
+    return {
+        "single_us": _mean([statistics.fmean(each.single_us for each in path) for path in along]),
+        "single_total_us": single_total_us,
+        "single_bytes": _bytes(single),
+        "path_us": _mean([sum(each.path_us for each in path) for path in along]),
+        "forward_us": _mean([sum(each.forward_us for each in path) for path in along]),
+        "hops": _mean([len(path) - 1 for path in along]),
+        "busiest_us": sum(times[busiest, source, number].path_us for source, number in at_busiest),
+        "pairs": len(along),
+        "busiest_bytes": busiest_bytes,
+        "routers_measured": len(asked),
+    }
 
 
-class _Network:
-    """The trees of a network, and its receivers: receiver r (from 1 on) is at router r % routers."""
+class _Times(NamedTuple):
+    """The times of a message at a router, without and with its own receivers, and at the single router."""
 
-    def __init__(self, trees: Mapping[int, Tree], receivers: int) -> None:
-        self.trees, self.receivers, self.routers = trees, receivers, len(trees)
-
-    def path(self, source: int, receiver: int) -> list[int]:
-        """Returns the routers from that of a receiver back to the source, both included."""
-        parents, path = self.trees[source].parents, [receiver % self.routers]
-        while path[-1] != source:
-            path.append(parents[path[-1]])
-        return path
-
-    def below(self, source: int, router: int) -> list[int]:
-        """Returns the children of a router on the tree of a source, which are interfaces."""
-        parents = self.trees[source].parents
-        return [node for node in range(self.routers) if parents[node] == router and node != source]
+    forward_us: float
+    path_us: float
+    single_us: float
 
 
-class _Measurement:
-    """The paths and routers that are measured, and the messages at each."""
-
-    def __init__(
-        self,
-        network: _Network,
-        engine_of: Callable[..., Matcher],
-        messages: Sequence[Message],
-        single: Matcher,
-        random: Random,
-    ) -> None:
-        self._network, self._engine_of, self._messages, self._single = network, engine_of, messages, single
-        matched = [sorted(single.match(message)) for message in messages]
-        sources = [random.randrange(network.routers) for _ in messages]
-        pairs = [(number, receiver) for number, found in enumerate(matched) for receiver in found]
-        chosen = random.sample(pairs, min(PATHS, len(pairs)))
-        self._paths = {
-            (sources[number], receiver): network.path(sources[number], receiver)
-            for number, receiver in chosen
-        }
-        # Along each path all messages that match its receiver, as if its sender had sent them.
-        self._carried = {
-            key: [number for number, found in enumerate(matched) if key[1] in found] for key in self._paths
-        }
-        #: Router -> (source, number of the message).
-        self._asked: dict[int, set[tuple[int, int]]] = {}
-        for (source, receiver), path in self._paths.items():
-            for router in path:
-                visits = ((source, number) for number in self._carried[source, receiver])
-                self._asked.setdefault(router, set()).update(visits)
-        crossings = _crossings(network, sources, matched)
-        self._busiest = max(crossings, key=lambda router: (len(crossings[router]), -router), default=0)
-        self._at_busiest = sorted((sources[number], number) for number in crossings.get(self._busiest, ()))
-        self._asked.setdefault(self._busiest, set()).update(self._at_busiest)
-
-    def along_paths(self) -> dict[str, Any]:
-        """Measures each message at a router and, next, at the single router: other load counts for both."""
-        whole: dict[tuple[int, int, int], float] = {}
-        forward: dict[tuple[int, int, int], float] = {}
-        beside: dict[tuple[int, int, int], float] = {}
-        busiest_bytes, single_total_us = 0, 0.0
-        for router in sorted(self._asked):
-            place = self._network.trees, router, self._network.receivers
-            matcher, applications = self._engine_of(at_router(*place)), self._engine_of(own_receivers(*place))
-            if router == self._busiest:
-                busiest_bytes = _bytes(matcher) + _bytes(applications)
-                single_total_us = sum(best_us(self._single, message, None) for message in self._messages)
-            for source, number in sorted(self._asked[router]):
-                message, below = self._messages[number], self._network.below(source, router)
-                forward[router, source, number] = best_us(matcher, message, below)
-                taken = best_us(matcher, message, [*below, LOCAL])
-                if LOCAL in matcher.match(message, [LOCAL]):
-                    taken += best_us(applications, message, None)
-                whole[router, source, number] = taken
-                beside[router, source, number] = best_us(self._single, message, None)
-        pairs = [(key[0], number, path) for key, path in self._paths.items() for number in self._carried[key]]
-
-        def along(
-            times: Mapping[tuple[int, int, int], float], of: Callable[[Sequence[float]], float] = sum
-        ) -> float | None:
-            return _mean([of([times[router, source, n] for router in path]) for source, n, path in pairs])
-
-        return {
-            "single_us": along(beside, statistics.fmean),
-            "single_total_us": single_total_us,
-            "single_bytes": _bytes(self._single),
-            "path_us": along(whole),
-            "forward_us": along(forward),
-            "hops": _mean([len(path) - 1 for _, _, path in pairs]),
-            "busiest_us": sum(whole[self._busiest, source, number] for source, number in self._at_busiest),
-            "pairs": len(pairs),
-            "busiest_bytes": busiest_bytes,
-            "routers_measured": len(self._asked),
-        }
+def _path(trees: Mapping[int, Tree], source: int, receiver: int) -> list[int]:
+    """Returns the routers from that of a receiver back to the source, both included."""
+    path = [receiver % len(trees)]
+    while path[-1] != source:
+        path.append(trees[source].parents[path[-1]])
+    return path
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -287,15 +258,3 @@ def best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) -> 
 
 def _bytes(matcher: Matcher) -> int:
     return object_bytes(matcher) if matcher.nbytes is None else matcher.nbytes
-
-
-def _crossings(
-    network: _Network, sources: Sequence[int], matched: Sequence[Sequence[int]]
-) -> dict[int, set[int]]:
-    """Returns the messages that each router gets: those whose minimal tree it is in."""
-    found: dict[int, set[int]] = {}
-    for number, (source, receivers) in enumerate(zip(sources, matched, strict=True)):
-        for receiver in receivers:
-            for router in network.path(source, receiver):
-                found.setdefault(router, set()).add(number)
-    return found
