@@ -151,20 +151,16 @@ class Results:
         Args:
             other_key: the key of the latter; None: `key`.
         """
-        other_key = other_key or key
-        of_seed = {
-            run.get(SEED): run[other_key] for run in self.runs(other) if run.get(other_key) is not None
-        }
-        return [
-            (float(run[key]), float(of_seed[run.get(SEED)]))
-            for run in self.runs(case)
-            if run.get(key) is not None and run.get(SEED) in of_seed
-        ]
+        own, others = self._by_seed(case, key), self._by_seed(other, other_key or key)
+        return [(value, others[seed]) for seed, value in own.items() if seed in others]
 
     def differences(self, case: Case, key: str, other: Case) -> dict[int, float]:
         """Returns seed -> a number of the run of `case` less that of the run of `other`."""
-        own, others = (dict(self.pairs(each, SEED, each, key)) for each in (case, other))
-        return {int(seed): own[seed] - others[seed] for seed in own if seed in others}
+        own, others = self._by_seed(case, key), self._by_seed(other, key)
+        return {seed: value - others[seed] for seed, value in own.items() if seed in others}
+
+    def _by_seed(self, case: Case, key: str) -> dict[int, float]:
+        return {run[SEED]: float(run[key]) for run in self.runs(case) if run.get(key) is not None}
 
     def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
@@ -230,6 +226,13 @@ def by_interval(
     holds = True if low < least and greatest <= high else None if between else False
     note = ", undecided: a limit is between the quantiles" if holds is None else ""
     return Statement(text, predicted, f"{band_of(values, scale)} {unit}{note}", holds)
+
+
+def by_tolerance(text: str, predicted: float, values: Sequence[float], tolerance: float) -> Statement:
+    """Returns the statement that the median of values is a number, but for a share of it."""
+    holds = bool(values) and abs(statistics.median(values) / predicted - 1) <= tolerance
+    text = f"{text} (to {100 * tolerance:g} %)"
+    return Statement(text, f"{predicted:.3g}", band_of(values), holds)
 
 
 #: The delay of simulated links.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 from testbed.evaluation.figures.reproduction import (
     LAYERS,
@@ -13,6 +12,7 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     band_of,
+    by_tolerance,
     common,
 )
 
@@ -93,12 +93,8 @@ class Requests(Reproduction):
             nodes, layer = fast.facts["nodes"], fast.facts["layer"]
             (slow,) = results.where(nodes=nodes, layer=layer, policy="every 10 min", variant="")
             ratios = [of_8 / of_10 for of_8, of_10 in results.pairs(fast, "rate", slow) if of_10]
-            yield Statement(
-                f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min (to 5 %)",
-                "1.25",
-                band_of(ratios),
-                bool(ratios) and abs(median(ratios) / 1.25 - 1) <= 0.05,
-            )
+            text = f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min"
+            yield by_tolerance(text, 1.25, ratios, 0.05)
 
     def panels(self, results: Results) -> list[Panel]:
         return [
@@ -139,31 +135,23 @@ def _of_counts(results: Results, case: Case) -> Statement:
     return Statement(f"{case.label}: no traffic", "0", f"{most:.0f} frames at most", most == 0)
 
 
-def _of_periodic(results: Results, case: Case) -> list[Statement]:
+def _of_periodic(results: Results, case: Case) -> Iterator[Statement]:
     """The statements on a case whose routers ask all the time, without reuse."""
-    nodes = case.facts["nodes"]
+    nodes, exponential = case.facts["nodes"], case.facts["variant"] == _EXPONENTIAL
     predicted = nodes * 2 * (nodes - 1) / case.facts["period_s"]
     rate, before = results.median(case, "rate"), results.median(case, "rate_before")
-    few = Statement(
+    if not exponential:
+        yield by_tolerance(f"{case.label}: packets a second", predicted, results.values(case, "rate"), 0.05)
+    yield Statement(
         f"{case.label}: a few packets per second (1 to 10)",
         f"{predicted:.3g}",
         results.band(case, "rate"),
-        1 <= rate <= 10 if nodes == 25 and case.facts["variant"] != _EXPONENTIAL else None,
+        1 <= rate <= 10 if nodes == 25 and not exponential else None,
     )
-    if case.facts["variant"] == _EXPONENTIAL:
-        return [few]
-    return [
-        Statement(
-            f"{case.label}: packets a second (to 5 %)",
-            f"{predicted:.3g}",
-            results.band(case, "rate"),
-            abs(rate / predicted - 1) <= 0.05,
-        ),
-        few,
-        Statement(
+    if not exponential:
+        yield Statement(
             f"{case.label}: stable (the second 2,400 s as the first, to 5 %)",
             "equal",
             f"{results.band(case, 'rate')} and {results.band(case, 'rate_before')}",
             bool(before) and abs(rate / before - 1) <= 0.05,
-        ),
-    ]
+        )
