@@ -134,10 +134,10 @@ def _others() -> Iterator[Variant]:
     yield Variant({"service.flushing": "network"}, _FLUSHED)
     for loss, more in product(("0.5", "2", "5"), ({}, {"service.top_up_s": "5"}, _SEQUENTIAL)):
         yield Variant({"links.loss_percent": loss} | more)
-    for delay_ms in (10, 100, 1000):
+    for delay_ms, more in product((10, 100, 1000), ({}, _SEQUENTIAL)):
         # A frame crosses up to 8 links.
         window_s = f"{max(0.5, delay_ms / 100):g}"
-        yield Variant({"links.delay_ms": str(delay_ms), "oracle.in_flight_window_s": window_s})
+        yield Variant({"links.delay_ms": str(delay_ms), "oracle.in_flight_window_s": window_s} | more)
     for pace in (0.005, 0.01, 0.02):
         # With a smaller Max the links are not full.
         fifo = {"service.pace_mbps": str(pace), "service.scheduler": "fifo"}
