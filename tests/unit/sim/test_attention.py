@@ -20,7 +20,7 @@ from router.protocol.services.attention.dissemination import FanOut, StrategyNam
 from testbed.cli.main import main
 from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.emulation.run.estimate import estimate
-from testbed.evaluation.figures.attention import measured
+from testbed.evaluation.figures.attention import _simulated, measured
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -201,11 +201,19 @@ def test_the_traffic_is_about_that_of_the_estimate(ran: Any) -> None:
         assert per_s * experiment.duration_s / below < counted < 2 * per_s * experiment.duration_s
 
 
-def test_a_check_and_its_estimate_make_the_matrix_of_hops_once() -> None:
+def test_an_estimate_frees_the_matrix_of_hops_that_the_check_made() -> None:
     hops_on_trees.cache_clear()
     experiment = load_checked(find_experiment("diallo-small"), {"protocol.hop_limit": "20"})
+    assert hops_on_trees.cache_info().currsize == 1
     estimate(experiment, Workload())
-    assert (hops_on_trees.cache_info().misses, hops_on_trees.cache_info().hits) == (1, 1)
+    assert hops_on_trees.cache_info().currsize == 0
+
+
+def test_tables_are_sampled_when_there_are_subscriptions() -> None:
+    """In the middle half of the 40 s of a run, but not before the first subscription."""
+    for from_s, lasts_s in (("0", 20), ("20", 10)):
+        _, _, samples = _simulated(_experiment(workload__attention__subscriptions_from_s=from_s))
+        assert max(samples) - min(samples) == pytest.approx(lasts_s)
 
 
 def test_trace_of_a_publication(ran: Any) -> None:
