@@ -8,9 +8,8 @@ limits. The declaration is what a file is read and checked by, and what document
 from __future__ import annotations
 
 import json
-import os
 import re
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -99,19 +98,23 @@ def parse_settings(form: type[_T], data: bytes) -> _T:
         ValueError: as `parse`, a field is unknown, or the class of the settings refuses a value.
     """
     settings = parse(form, data)
-    if unknown := _unknown(msgspec.json.decode(data), msgspec.to_builtins(settings, enc_hook=os.fspath)):
-        raise ValueError(f"{unknown}: no such field")
+    if unknown := _unknown(msgspec.json.decode(data), settings):
+        raise ValueError(unknown)
     return settings
 
 
 def _unknown(given: Any, known: Any) -> str:
     """The first field of a value that its settings do not have, by its place; empty: there is none."""
-    if isinstance(given, list) and isinstance(known, list | tuple):
-        return next(filter(None, map(_unknown, given, known)), "")
+    if is_dataclass(known):
+        known = {name: getattr(known, name) for name in known.__dataclass_fields__}
+    elif isinstance(given, list) and isinstance(known, list | tuple):
+        given, known = dict(enumerate(given)), dict(enumerate(known))
     if not (isinstance(given, dict) and isinstance(known, dict)):
         return ""
-    inner = ((name, _unknown(each, known.get(name))) for name, each in given.items())
-    return next((f"{name}.{of}" if of else name for name, of in inner if of or name not in known), "")
+    if lacking := next((name for name in given if name not in known), ""):
+        return f"{lacking}: no such field; expected {', '.join(known)}"
+    inner = ((name, _unknown(each, known[name])) for name, each in given.items())
+    return next((f"{name}.{of}" for name, of in inner if of), "")
 
 
 def fields(form: Any) -> tuple[Field, ...]:

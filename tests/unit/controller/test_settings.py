@@ -43,7 +43,7 @@ def test_defaults(tmp_path: Path) -> None:
         ({"layer": "mesh"}, 'layer: "mesh" is not valid; expected "spt" or '),
         ({"parent_pid": True}, "Expected `int | null`, got `bool` - at `$.parent_pid`"),
         ({"topology": 3}, "3; expected a path - at `$.topology`"),
-        ({"port": 1}, "port: no such field"),
+        ({"port": 1}, "port: no such field; expected topology, socket, log, framework, layer, "),
         ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
     ],
 )

@@ -43,7 +43,10 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
             json.dumps([{**_JSON, "options": {"hop_limit": 0}}]),
             "hop_limit: 0 is not valid; expected an integer from 1 to 255",
         ),
-        (json.dumps([{**_JSON, "options": {"colour": 0}}]), r"options\.colour: no such field"),
+        (
+            json.dumps([_JSON, {**_JSON, "options": {"colour": 0}}]),
+            r"1\.options\.colour: no such field; expected .*hop_limit, ",
+        ),
         (json.dumps([{**_JSON, "node": "1"}]), "Expected `int`, got `str` - at `.*node`"),
         (
             json.dumps([{**_JSON, "matcher": "fast"}]),
