@@ -112,15 +112,13 @@ def figure_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--size",
         choices=SIZES,
-        default=PAPER,
-        help="networks and durations (paper); of some figures: large, beyond the paper's, and emulated, a "
+        help=f"networks and durations ({PAPER}); of some figures: large, beyond the paper's, and emulated, a "
         "part that --engine run, which this size requires, can do in an hour",
     )
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
+    parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 1 to N (5)")
     parser.add_argument(
         "--engine",
         choices=ENGINES,
-        default="simulate",
         help="simulated as tasks of Spark, or emulated one after the other (simulate); figures that are "
         "calculated, such as attention, take simulate alone",
     )
@@ -140,8 +138,8 @@ def figure_arguments(parser: ArgumentParser) -> None:
         dest="data",
         type=Path,
         metavar="DATA",
-        help="judge and draw the data of a page (data/NAME.json.gz beside it), of its size, seeds and "
-        "engine, and run nothing",
+        help="judge and draw the data of a page (data/NAME.json.gz beside it), which has its size, "
+        "seeds and engine, and run nothing",
     )
 
 
@@ -150,7 +148,7 @@ def figure_command(arguments: Namespace) -> int:
     from rich.console import Console
 
     from testbed.evaluation.figures.page import page_of, verdict_of
-    from testbed.evaluation.figures.reproduction import FIGURES
+    from testbed.evaluation.figures.reproduction import FIGURES, PAPER
     from testbed.evaluation.figures.runner import Origin, read_data, reproduce
     from testbed.results.folders import reproduction_folder
     from testbed.terminal.progress import Progress
@@ -162,12 +160,16 @@ def figure_command(arguments: Namespace) -> int:
         raise InputError(str(error)) from error
     folder = reproduction_folder(arguments.runs, name)
     progress = Progress(Console())
+    given = arguments.size, arguments.seeds, arguments.engine
     if arguments.data is not None:
+        if any(given):
+            raise InputError("--from: expected without --size, --seeds and --engine, which its data have")
         origin, done = read_data(arguments.data)
         if origin.name != name:
             raise InputError(f"{arguments.data}: data of the figure {origin.name!r}, not {name!r}")
     else:
-        origin = Origin(name, arguments.size, arguments.seeds, arguments.engine)
+        size, seeds, engine = given
+        origin = Origin(name, size or PAPER, seeds or 5, engine or "simulate")
         done = reproduce(
             figure, origin, folder, progress, master=arguments.master, other_code=arguments.other_code
         )

@@ -335,6 +335,8 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
         name = page_name("toy", size)
         data = str(tmp_path / "a" / "data" / f"{name}.json.gz")
         assert main(["figure", "toy", "--from", data, "-o", str(tmp_path / "c")]) == status
+        for option in (("--size", size), ("--seeds", "3"), ("--engine", "simulate")):
+            assert main(["figure", "toy", "--from", data, *option]) == 2
     finally:
         FIGURES.unregister("toy")
     page = (tmp_path / "a" / f"{name}.md").read_text()
