@@ -10,7 +10,7 @@ hands a router a frame that its neighbour never sent, `restart` restarts a route
 `links_down` starts an epoch and commits it everywhere; `tables` only hands out the TABLEs of a new epoch
 without some links, and `commit` hands the COMMIT of an epoch to some nodes.
 
-`python tests/conformance/test_protocol_figures.py CASE` prints what a case gives, for a new expected.json.
+`python -m tests.conformance.test_protocol_figures FOLDER` prints what a case gives, for a new expected.json.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,8 +12,10 @@ import networkx as nx
 import pytest
 
 from captures.accounting.direct import Direct
-from testbed.evaluation.figures.rules import Rules, measured
+from testbed.evaluation.figures.reproduction import SEED, Case, Results
+from testbed.evaluation.figures.rules import _EXAMPLES, Rules, measured
 from testbed.experiments.config.load import find_experiment, load_experiment
+from tests.support.paths import ROOT
 from tests.support.simulated import judged_run
 
 
@@ -43,3 +48,67 @@ def test_rewritten_paths_that_are_no_tree_are_counted(cost: str, seed: int) -> N
     assert figure.run(rewritten, seed) == {"lost": share}
     assert share > 0 or cost == "distance"
     assert figure.run(cases[f"50 nodes, {cost} costs, ties broken by weights"], seed) == {"lost": 0}
+
+
+def test_the_command_of_each_example_runs_in_the_root() -> None:
+    replays = [command.strip("`").split() for *_, command in _EXAMPLES if command.startswith("`python ")]
+    assert [folder for *_, folder in replays if not (ROOT / folder / "input.json").is_file()] == []
+    done = subprocess.run([sys.executable, *replays[0][1:]], cwd=ROOT, capture_output=True, check=True)
+    assert list(json.loads(done.stdout)) == ["paper", "default"]
+
+
+_SRS, _SPT = "in networks that lose without SRs", "only where it saves more RA frames"
+
+
+@pytest.mark.parametrize(
+    ("lost", "asked", "more", "holds"),
+    [
+        ((0.1, 0.0), (0.0, 0.0), (0.2, 0.0), (True, True)),
+        # The second network loses with SRs, but not without.
+        ((0.1, 0.0), (0.0, 0.2), (0.2, 0.0), (True, True)),
+        ((0.1, 0.0), (0.1, 0.0), (0.0, 0.2), (False, False)),
+        ((0.0, 0.0), (0.0, 0.0), (0.2, 0.0), (None, None)),
+    ],
+)
+def test_what_srs_repair_and_what_the_filter_saves_is_judged_where_it_loses(
+    lost: tuple[float, ...], asked: tuple[float, ...], more: tuple[float, ...], holds: tuple[bool | None, ...]
+) -> None:
+    strict = "50 nodes, spt, pif-strict"
+    found = _judged({strict: (lost, more), f"{strict}, SRs every 600 s": (asked, more)})
+    assert (
+        tuple(
+            verdict
+            for text, verdict in found.items()
+            if "50 nodes, spt" in text and (_SRS in text or _SPT in text)
+        )
+        == holds
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "lost", "more", "holds"),
+    [(50, 0, 0, True), (50, 0, 0.1, False), (50, 0.1, 0, False), (100, 0, 0.1, True), (100, 0, -0.1, False)],
+)
+def test_on_a_tree_the_papers_filter_saves_more_by_the_hop_limit_alone(
+    nodes: int, lost: float, more: float, holds: bool
+) -> None:
+    found = _judged({f"{nodes} nodes, spanning-tree, pif-strict": ((lost,), (more,))})
+    (verdict,) = (each for text, each in found.items() if text.startswith(f"{nodes} nodes, spanning-tree: "))
+    assert verdict is holds
+
+
+def _judged(given: dict[str, tuple[tuple[float, ...], tuple[float, ...]]]) -> dict[str, bool | None]:
+    """Verdicts on shares of deliveries that are lost, and of RA frames that are saved; 0 of other cases."""
+
+    def runs(case: Case) -> list[dict[str, float]]:
+        pairs = zip(*given.get(case.label, ((0.0, 0.0), (0.0, 0.0))), strict=True)
+        return [{SEED: seed, "lost": lost, "saved": saved} for seed, (lost, saved) in enumerate(pairs)]
+
+    figure = Rules()
+    results = Results(
+        {
+            case: runs(case)
+            for case in figure.cases("paper" if any("100" in each for each in given) else "small")
+        }
+    )
+    return {each.text: each.holds for each in figure.judge(results)}
