@@ -35,20 +35,36 @@ def test_a_row_whose_claim_no_page_has_is_an_error(tmp_path: Path) -> None:
     assert "| latency | `a.py` | none | [fn](../figures/fn.md) " in text
 
 
+@pytest.mark.parametrize(("cases", "counted"), [("", "1/2"), ("#spt", "0/1")])
+def test_a_row_counts_the_cases_that_it_names(cases: str, counted: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.toml").write_text(f'[Paper]\nlatency = ["a.py", "b.py", "fn#none{cases}"]\n')
+    found = "statements,2 nodes,none lost,yes\nstatements,spt,none lost,no\n"
+    (tmp_path / "fn.csv").write_text(f"part,case,claim,holds\n{found}")
+    assert f"[fn](../figures/fn.md) {counted} |" in coverage(tmp_path / "rows.toml", tmp_path)
+
+
 def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> None:
     (tmp_path / "fn.md").write_text("Made by `cbcb figure fn --size paper --seeds 2`.\n")
     (tmp_path / "fn-large.md").write_text("Made by `cbcb figure fn --size large --seeds 2`.\n")
     for name, few in (("fn", "few of 2"), ("fn-large", "few of 3")):
-        found = ((few, "at most 2", "yes"), (few, "at most 3", "no"), ("many", "|M|", "shown"))
+        late = "no" if name == "fn-large" else "yes"
+        found = (
+            (few, "at most 2", "yes"),
+            (few, "at most 3", late),
+            ("many", "|M|", "shown"),
+            ("all", "0", "yes"),
+        )
         with (tmp_path / f"{name}.csv").open("w", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(("part", "claim", "predicted", "holds"))
             writer.writerows(("statements", *each) for each in found)
     lines = claims(tmp_path).splitlines()
     assert lines[lines.index("| claim | expected | holds |") + 2 :] == [
-        "| [fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2` |  | 1/2 |",
-        "| few of 2 | at most 2 to 3 | 1/2 |",
-        "| [fn-large](../figures/fn-large.md): `cbcb figure fn --size large --seeds 2` |  | 1/2 |",
+        "| [fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2` |  | 3/3 |",
+        "| few of 2 | at most 2 to 3 | 2/2 |",
+        "| all | 0 | 1/1 |",
+        "| [fn-large](../figures/fn-large.md): `cbcb figure fn --size large --seeds 2` |  | 2/3 |",
+        "| few of 3 | at most 2 to 3 | 1/2 |",
     ]
 
 
