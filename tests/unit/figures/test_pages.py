@@ -65,6 +65,13 @@ def test_a_page_and_its_picture_are_made_from_its_data(page: Path, tmp_path: Pat
         assert path.read_bytes() == (_FOLDER / path.relative_to(tmp_path)).read_bytes(), path.name
 
 
+def test_the_index_names_the_pages_without_data() -> None:
+    (names,) = re.findall(r"^Pages without data .+?:\n(.+?)\.$", _INDEX, re.MULTILINE | re.DOTALL)
+    assert sorted(re.findall(r"`(\S+?)`", names)) == sorted(
+        page.stem for page in _PAGES if page not in _WITH_DATA
+    )
+
+
 def test_all_data_are_of_pages() -> None:
     assert {each.name for each in (_FOLDER / DATA).iterdir()} == {
         f"{page.stem}.json.gz" for page in _WITH_DATA
