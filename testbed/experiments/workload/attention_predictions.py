@@ -3,7 +3,7 @@
 `Fluid` is the model of figure 2. Arrivals are Poisson, a router is active for an event if it has a
 subscription in its lifetime, and a router receives each publication at most once. A renewal needs
 publications that its router has not used, a new subscription is served from the cache of its router.
-Subscriptions come from second 0 on, and SUBs ask all children at once, whatever the options say. Sizes
+Subscriptions come from second 0 on, whatever `subscriptions_from_s` says. Sizes
 are deliveries to routers: crossings are these times the mean length of a path, which caches make shorter.
 """
 
