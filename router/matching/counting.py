@@ -290,7 +290,7 @@ class CountingMatcher(Matcher):
         """Adds to `matched` the interfaces not in `excluded` that a message matches; may exclude them."""
         attributes = {(name, type_of(value)): value for name, value in message.items()}
         if self.options.rounds:
-            self._exclude(attributes, excluded)
+            self.exclude(attributes, excluded)
         if self.options.direct and 2 * len(excluded) >= len(self._filters):
             open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
@@ -314,7 +314,7 @@ class CountingMatcher(Matcher):
                     missing &= ~_bit(attribute)
             self._count(satisfied, matched, excluded, missing)
 
-    def _exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
+    def exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
         """Adds to `excluded` interfaces that a message with these attributes cannot match."""
         if self._excluding is None:
             self._excluding = selectivity_table(self._filters)

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from router.matching.counting import CountingMatcher, CountingOptions
+from router.predicates import type_of
 from testbed.evaluation.figures.network_effect_runs import MESSAGES, best_us
 from testbed.evaluation.figures.reproduction import (
     Case,
@@ -65,10 +66,14 @@ class Forwarding(Reproduction):
         f"{MESSAGES} messages, each matched with every variant in turn; a time is the least of three, a "
         "ratio the median over the messages.",
         "Filters of 1 to 6 constraints, Zipf names and strings; messages of 5 to 10 attributes (slides) or 1 "
-        "to 19 (2003). I5000,f2,c10,a20: interfaces, filters of each, constraints of each, attributes of a "
-        "message. The three settings of 4,000,000 constraints have a tenth of the interfaces; `small` has "
-        "tables of a tenth of these constraints.",
-        "A filter of one constraint is found by its name, so with c1,a1 Bloom filters exclude no filter.",
+        "to 19 (2003). I500,f2,c10,a20: interfaces, filters of each, constraints of each, attributes of a "
+        "message. Settings of 4,000,000 constraints have a tenth of the interfaces. `--size paper` has these "
+        "tables, `small` a tenth of the constraints.",
+        "Interfaces matched, and excluded by 10 rounds, are means over the messages. The table needs "
+        "interfaces that have an attribute in every filter, as most of 4 constraints have.",
+        "No verdict: rounds that exclude less than 1 interface; the short circuit where less than 1 matches; "
+        "the best number of rounds, chosen by the same times; Bloom filters with c1,a1, since a filter of "
+        "one constraint is found by its name.",
     )
     measure = "testbed.evaluation.figures.forwarding:measured"
     calculates = True
@@ -76,7 +81,7 @@ class Forwarding(Reproduction):
     def cases(self, size: str) -> list[Case]:
         less = 1 if size == "paper" else 10
         most = 100_000 // less
-        tables = ((most // 100, 10), (most // 10, 10), (most, 10), (most, 100), (most, 1_000))
+        tables = ((most // 100, 10), (most // 10, 10), (most, 10), (most, 100), (most, 1_000), (4_000, 1_000))
         found = []
         for (name, of_message), (constraints, interfaces) in product(_WORKLOADS.items(), tables):
             facts = {"name": name, "filter": (1, 6), "attributes": of_message, "constraints": constraints}
@@ -85,19 +90,28 @@ class Forwarding(Reproduction):
         for interfaces, filters, of_filter, attributes in _SETTINGS:
             facts = {"name": f"c{of_filter}", "filter": (of_filter,) * 2, "attributes": (attributes,) * 2}
             facts["constraints"] = interfaces * filters * of_filter // less
-            label = f"I{interfaces},f{filters},c{of_filter},a{attributes}"
-            found.append(Case(label, {}, facts | {"interfaces": interfaces // less or 1}))
+            few = interfaces // less or 1
+            label = f"I{few},f{interfaces * filters // less // few},c{of_filter},a{attributes}"
+            found.append(Case(label, {}, facts | {"interfaces": few}))
         return found
 
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             for variant, (optimisation, predicted, least, most) in _CLAIMS.items():
                 if case.facts["name"] in _WORKLOADS or variant == "Bloom":
-                    holds = least <= results.median(case, f"{variant} ratio") <= most
                     text = f"{case.label}: time {optimisation} / of the basic algorithm"
-                    yield Statement(text, predicted, results.band(case, f"{variant} ratio"), holds)
+                    key = "excluded" if "rounds" in variant else "matched"
+                    acts = (
+                        case.facts["name"] != "c1" if variant == "Bloom" else results.median(case, key) >= 1
+                    )
+                    yield Statement(
+                        text,
+                        predicted,
+                        f"{results.band(case, f'{variant} ratio')}; {results.median(case, key):.3g} {key}",
+                        least <= results.median(case, f"{variant} ratio") <= most if acts else None,
+                    )
         for name in _WORKLOADS:
-            _, tenth, few, _, many = results.where(name=name)
+            _, tenth, few, _, many, selective = results.where(name=name)
             for text, bar, other in (
                 ("time with 10 interfaces / with 1,000, the most constraints (large disjunctions)", 1, many),
                 ("time of 10 times the constraints, 10 interfaces", 10, tenth),
@@ -105,11 +119,10 @@ class Forwarding(Reproduction):
                 ratios = [one / two for one, two in results.pairs(few, "basic", other)]
                 holds = bool(ratios) and statistics.median(ratios) < bar
                 yield Statement(f"{name}: {text}", f"less than {bar}", band_of(ratios), holds)
-            best = min(_ROUNDS, key=lambda rounds: results.median(many, f"{rounds} rounds ratio"))
-            key = f"{best} rounds ratio"
-            text = f"{many.label}: time with the best number of rounds / without rounds"
-            measured = f"{results.band(many, key)}, {best} rounds"
-            yield Statement(text, "less than 1", measured, results.median(many, key) < 1)
+            best = min(_ROUNDS, key=lambda rounds: results.median(selective, f"{rounds} rounds ratio"))
+            text = f"{selective.label}: time with the best number of rounds / without rounds"
+            measured = f"{results.band(selective, f'{best} rounds ratio')}, {best} rounds"
+            yield Statement(text, "less than 1", measured, None)
 
     def panels(self, results: Results) -> list[Panel]:
         found = []
@@ -138,7 +151,10 @@ class Forwarding(Reproduction):
 
 
 def measured(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
-    """Returns the median time of a message for each variant, us, and the median of its ratios to `basic`."""
+    """Returns the median time of a message for each variant, us, and the median of its ratios to `basic`.
+
+    `matched` and `excluded` are the mean interfaces that a message matches and that 10 rounds exclude.
+    """
     workload = MatchingWorkload(
         constraints=facts["constraints"],
         interfaces=facts["interfaces"],
@@ -151,7 +167,13 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
     matcher.load(draw_table(workload))
     variants = list(_VARIANTS)[: None if facts["name"] in _WORKLOADS else 2]
     times: dict[str, list[float]] = {variant: [] for variant in variants}
+    matched, excluded = [], []
     for number, message in enumerate(draw_messages(workload)):
+        matched.append(len(matcher.match(message)))
+        if "10 rounds" in variants:
+            matcher.options, gone = _VARIANTS["10 rounds"], set[int]()
+            matcher.exclude({(attribute, type_of(value)) for attribute, value in message.items()}, gone)
+            excluded.append(len(gone))
         # The first of a message's searches finds less in the caches of the processor.
         for place in range(len(variants)):
             variant = variants[(number + place) % len(variants)]
@@ -161,4 +183,6 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
     for variant, us in times.items():
         ratios = [one / basic for one, basic in zip(us, times["basic"], strict=True)]
         found[f"{variant} ratio"] = statistics.median(ratios)
-    return found
+    if excluded:
+        found["excluded"] = statistics.fmean(excluded)
+    return found | {"matched": statistics.fmean(matched)}
