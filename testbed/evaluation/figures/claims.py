@@ -63,13 +63,14 @@ def coverage(rows: Path, folder: Path) -> str:
         lines += ["", f"## {source}", ""]
         cells = []
         for subject, (place, test, *more) in found.items():
-            page, claim, case = f"{more[0] if more else ''}##".split("#")[:3]
-            verdict = more[1] if more[1:] else ""
+            named, verdict = (*more, "", "")[:2]
+            page, claim, case = f"{named}##".split("#")[:3]
             if page:
                 path = folder / f"{page}.csv"
                 cases = [row for row in _rows(path) if row["claim"].startswith(claim) and case in row["case"]]
                 if not cases:
-                    raise ValueError(f"{rows}: {subject}: {path} has no claim that begins with {claim!r}")
+                    expected = f"claim that begins with {claim!r} on a case with {case!r}"
+                    raise ValueError(f"{rows}: {subject}: {path} has no {expected}")
                 verdict = f"[{page}](../figures/{page}.md) {_verdict(cases)}"
             cells.append((subject, *(f"`{each}`" if each else "none" for each in (place, test)), verdict))
         lines += table_lines(("subject", "code", "test", "verdict"), cells)
