@@ -14,18 +14,9 @@ from captures.accounting.direct import Direct
 from captures.accounting.texts import experiment_seconds
 from router.protocol.options import RouterOptions
 from testbed.controller.trees import spt_trees
+from testbed.evaluation.figures import reproduction
 from testbed.evaluation.figures.false_negatives import messages_per_minute
-from testbed.evaluation.figures.reproduction import (
-    LAYERS,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-    band_of,
-    common,
-)
+from testbed.evaluation.figures.reproduction import LAYERS, Case, Panel, Results, Statement, Table, common
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 
@@ -55,7 +46,7 @@ _EXAMPLES = (
 )
 
 
-class Rules(Reproduction):
+class Rules(reproduction.Reproduction):
     title = "What the papers' rules lose"
     paper = (
         "A router drops an RA that p_i covers (section 3.5.1). After the set-up each message is consistently "
@@ -99,12 +90,13 @@ class Rules(Reproduction):
             lost = results.values(case, "lost")
             if case.facts["of"] == "SRs":
                 without = static[case.facts["nodes"], "spt, pif-strict"]
-                lost = [share for share, control in results.pairs(case, "lost", without) if control]
+                lost = [own for own, control in results.pairs(case, "lost", without) if control]
             lack, claim = _CLAIMS[case.facts["of"]]
+            share = reproduction.band_of(lost, 100)
             yield Statement(
                 f"{case.label}: {claim.format(case.facts['rule'])}",
                 "all",
-                f"{band_of(lost, 100)} % {lack}, in {sum(map(bool, lost))} of {len(lost)} networks",
+                f"{share} % {lack}, in {sum(map(bool, lost))} of {len(lost)} networks",
                 # SRs have nothing to repair where no network loses.
                 None if results.runs(case) and not lost else bool(lost) and not any(lost),
             )
@@ -146,7 +138,7 @@ def _trade(results: Results, strict: Case, amended: Case) -> Statement:
     more = [own - other for own, other in results.pairs(strict, "saved", amended)]
     lost = [own for own, _ in results.pairs(strict, "lost", amended)]
     subject = strict.label.removesuffix(f", {_SCHEMES[0]}")
-    saved, missed = (band_of(values, 100) for values in (more, lost))
+    saved, missed = (reproduction.band_of(values, 100) for values in (more, lost))
     measured = f"{saved} points more saved, {missed} % lost"
     if "spanning-tree" not in subject:
         holds = all(extra > 0 for extra, share in zip(more, lost, strict=True) if share)
