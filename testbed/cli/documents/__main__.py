@@ -25,7 +25,8 @@ from testbed.cli.documents import experiment_file
 from testbed.evaluation.figures import claims
 from testbed.terminal import put
 
-_DOCS = Path(__file__).resolve().parents[3] / "docs"
+_ROOT = Path(__file__).resolve().parents[3]
+_DOCS, _FIGURES = _ROOT / "docs", _ROOT / "docs/figures"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,9 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
     Document(_DOCS / "reference/tables.md", captures.tables.document.document),
-    Document(_DOCS / "reference/claims.md", lambda: claims.claims(_DOCS / "figures")),
+    Document(_DOCS / "reference/claims.md", lambda: claims.claims(_FIGURES)),
     Document(
-        _DOCS / "reference/coverage.md",
-        lambda: claims.coverage(_DOCS / "reference/coverage.toml", _DOCS / "figures"),
+        _DOCS / "reference/coverage.md", lambda: claims.coverage(_DOCS / "reference/coverage.toml", _FIGURES)
     ),
     Document(
         _DOCS / "reference/pcap-source.md",
