@@ -124,7 +124,11 @@ def spanning_trees(
 
 
 def spanning_links(count: int, links: Iterable[Link]) -> list[Link]:
-    """Returns the links of the minimum spanning tree, or of one in each component, of so many nodes."""
+    """Returns the links of the minimum spanning tree; in a partitioned network, of a tree of each component.
+
+    Args:
+        count: the number of nodes.
+    """
     component = list(range(count))
 
     def root(node: int) -> int:
@@ -180,9 +184,11 @@ def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozen
 def _shortest_path_forest(
     adjacency: Adjacency, sources: npt.NDArray[np.intp], links: tuple[Link, ...]
 ) -> Forest:
-    count = len(adjacency.first) - 1
+    count, found = len(adjacency.first) - 1, parents_from(adjacency, sources)
+    if len(sources) == count:
+        return Forest(sources, found, links)  # Not a second matrix: at 10,000 nodes each takes 400 MB.
     parents = np.full((count, count), NO_PARENT, np.int32)
-    parents[sources] = parents_from(adjacency, sources)
+    parents[sources] = found
     return Forest(sources, parents, links)
 
 

@@ -284,6 +284,18 @@ def test_hops_are_computed_in_little_memory_beside_their_own() -> None:
     assert peak < 4 * hops.nbytes
 
 
+def test_the_trees_of_all_nodes_are_held_once() -> None:
+    topology = topology_of(nx.path_graph(800), None)
+    spt_trees(topology)  # Loads the compiled code.
+    tracemalloc.start()
+    try:
+        forest = spt_trees(topology)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * forest.parents.nbytes
+
+
 def test_a_deep_network_takes_few_calls_of_numpy() -> None:
     forest = line(512)
     calls = 0
