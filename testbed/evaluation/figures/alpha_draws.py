@@ -140,7 +140,7 @@ def measure_tables(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     Returns:
         curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random, both in filters.
     """
-    with simulated(facts, seed, workload__senders_percent=0) as (experiment, run):
+    with simulated(facts, seed) as (experiment, run):
         tables = read_routing_tables(run)
     forest = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset())
     predicates = local_predicates(tables)

@@ -1,175 +1,230 @@
-"""The steady state of a network by calculation: tables, set-up, messages; no router and no event is run.
+"""The steady state of networks of up to 100,000 routers, from the numbers of receivers behind each entry.
 
-Every receiver has set its first predicate and all RAs have arrived. Trees, classes of nodes and the algebra
-of predicates are those of controller and routers; the rules of the schemes are written a second time, so that
-a simulation can be held against them.
+Predicates are drawn independently of the topology, so an entry of k receivers has the mean size of the
+disjunction of k predicates (`Interests`), and the state follows from the numbers of receivers. On a spanning
+tree they are exact. On shortest-path trees they are those of sampled routers and senders; up to `EXACT` nodes
+the classes of all routers give them as well.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 
 from captures.accounting.schemes import size_of
 from captures.rundir import RunLayout
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.routing_tables import by_predicate, read_routing_tables
-from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.parser import parse_predicate
-from router.protocol.options import CONTENTS
-from router.protocol.schemes import Row
-from testbed.controller.classes import hops_of
-from testbed.controller.trees import LAYERS, router_tables
+from router.predicates.covering.widening import oversimplify
+from router.wire.table import encode_table
+from testbed.controller.classes import NO_PARENT, Adjacency
+from testbed.controller.trees import LAYERS, Forest, parents_from, router_tables, spanning_links
 from testbed.evaluation.figures.floor import PerfectTables
 from testbed.evaluation.figures.reproduction import common
-from testbed.evaluation.figures.scheme_memory import receivers_below
-from testbed.experiments.config import Experiment
+from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment
-from testbed.experiments.workload.generate import generate, selected
+from testbed.experiments.drawing import draw_message, draw_predicate
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from topos import Topology
+from topos.scale_free import power_law
 
-#: Time from one first predicate to the next and of a hop, us. No sum of some is equal to a sum of others:
-#: the order in which RAs arrive at a router is that of a simulation with links of `LINK_MS`.
-_PACE_US, _HOP_US, LINK_MS = 1_000, 1_501, 1.001
-#: Columns by which rows are compared.
-_KEYS = ("interface", "sources", "copies", "predicate")
-#: What is calculated -> the counters of routers whose sum it is.
-_COUNTED = {
-    "ra_crossings": ("ras_received",),
-    "received": ("messages_received", "messages_sent"),
-    "false_positives": ("messages_unwanted", "messages_unmatched"),
-}
+_Array = npt.NDArray[Any]
+
+#: Nodes up to which the classes of all routers are computed.
+EXACT = 1_000
+#: Senders and routers that are sampled on shortest-path trees; routers of the most links come on top.
+SENDERS, ROUTERS, HUBS = 200, 100, 3
+#: Predicates that are united, in so many orders, and that are held against them.
+MOST, _ORDERS, _TESTED = 4_096, 2, 200
+#: So many are united in so many orders as well, because the sizes of few predicates vary.
+_FEW, _MORE_ORDERS = 128, 40
+#: Domains and messages of which the false positives of aggregated predicates are counted.
+_DOMAINS, _MESSAGES = 20, 200
+#: Filters that a border advertises at most for its domain.
+FILTERS = 40
+#: Constraints are counted without covering, and with it.
+KINDS = ("apart", "united")
+_OPTIONS = WorkloadOptions()
 
 
-class Steady:
-    """The steady state of an experiment whose predicates do not change.
+class Interests:
+    """Predicates of the protocol paper's workload (section 4.1), and their disjunctions.
+
+    Args:
+        most: predicates that are united, a power of 2; an entry of more receivers counts as large.
 
     Attributes:
-        rows: router -> the forwarding rows of its routing table.
-        ra_crossings: RAs that arrive at routers, over all links.
-        messages: `received`: how many messages arrive at routers, those of their senders included;
-            `false_positives`: how many of them are neither forwarded nor delivered.
+        alone: constraints of a predicate, the mean.
     """
 
-    def __init__(self, experiment: Experiment) -> None:
-        topology, self._scheme = experiment.topology, experiment.routing.scheme
-        self._depth = cache(self._depth_below)
-        self._forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
-        self._classes = router_tables(topology, self._forest, subtrees=True)
-        self._ports = {node: {v: k for k, v in table.neighbours} for node, table in self._classes.items()}
-        self._hop_limit = experiment.protocol.hop_limit
-        self._content = CONTENTS[experiment.protocol.covering]()
-        first = {
-            item.node: self._content.builder(parse_predicate(item.predicate))
-            for item in generate(experiment).items
-            if item.predicate is not None
-        }
-        # A predicate that no message can match is not advertised.
-        self._first = {node: known for node, known in first.items() if known}
-        self._set_us = [number * _PACE_US for number, known in enumerate(first.values()) if known]
-        self.ra_crossings = len(self._first) * (len(topology.nodes) - 1)
-        self.rows: dict[int, list[Row]] = defaultdict(list)
-        if self._scheme in ("pif", "pif-classes"):
-            self._advertise()
-        elif self._scheme == "drp":
-            for node, issuer in ((u, v) for u in self._classes for v in self._first if u != v):
-                self._add(node, None, self._first[issuer], (node,))
-        else:
-            self._by_source()
-        self.messages = self._spread(experiment)
+    def __init__(self, seed: int, most: int = MOST) -> None:
+        rng = Random(f"{seed}/interests")
+        drawn = [draw_predicate(rng, _OPTIONS) for _ in range(most + _TESTED)]
+        self.alone = float(np.mean([size_of(PredicateBuilder(each).predicate).constraints for each in drawn]))
+        points: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        for length in [most] * _ORDERS + [min(_FEW, most)] * _MORE_ORDERS:
+            known = PredicateBuilder()
+            for k, each in enumerate(rng.sample(drawn[:most], length), 1):
+                known.add(each)
+                if not k & (k - 1):
+                    fresh = sum(not known.covers(other) for other in drawn[most:]) / _TESTED
+                    points[k].append((size_of(known.predicate).constraints, fresh))
+        self._united = sorted(points)
+        self._held, self._fresh = np.array([np.mean(points[k], axis=0) for k in self._united]).T
+        self._held[0] = self.alone
 
-    def _advertise(self) -> None:
-        """The tables of pif, by interface or class, and the RAs that the ingress filter passes on."""
-        parents, issuers = self._forest.parents, list(self._first)
-        hops = hops_of(self._forest.sources, parents)[issuers]
-        arrival = np.array(self._set_us)[:, None] + hops * _HOP_US
-        passed = np.zeros(hops.shape, np.bool_)
-        held: dict[tuple[int, int], PredicateBuilder] = defaultdict(self._content.builder)
-        # By router and class: F by the hops that RAs had left, as in `SubtreeFilter`.
-        filters: dict[tuple[int, int], dict[int, PredicateBuilder]] = defaultdict(dict)
-        self.ra_crossings = 0
-        for place in np.argsort(arrival, axis=None, kind="stable").tolist():
-            number, node = divmod(place, hops.shape[1])
-            issuer = issuers[number]
-            if node == issuer:
-                passed[number, node] = True
-            elif passed[number, parents[issuer, node]]:
-                self.ra_crossings += 1
-                predicate, table = self._first[issuer].predicate, self._classes[node]
-                own = int(table.class_of[issuer])
-                parent = int(table.classes.parents[own - 1])
-                held[node, own if self._scheme == "pif-classes" else parent].add(predicate)
-                left = min(self._hop_limit - int(hops[number, node]), self._depth(node, own))
-                passed[number, node] = self._widened(filters[node, own], left, predicate)
-        for (node, key), known in held.items():
-            if self._scheme == "pif":
-                self._add(node, key, known, None)
-                continue
-            table = self._classes[node]
+    def sizes(self, receivers: _Array) -> _Array:
+        """Returns float64 [kinds, entries]: the constraints of entries of so many receivers."""
+        return np.stack([self.alone * receivers, np.where(receivers > 0, self._at(receivers, self._held), 0)])
+
+    def fresh(self, receivers: _Array) -> _Array:
+        """Returns the probability that so many predicates do not cover another one."""
+        return np.where(receivers > 0, self._at(receivers, self._fresh), 1.0)
+
+    def _at(self, receivers: _Array, values: _Array) -> _Array:
+        return np.interp(receivers, self._united, values)
+
+
+interests = cache(Interests)
+
+
+def below(parents: _Array, weights: _Array) -> _Array:
+    """Returns the sum of the weights of each node and of all nodes below it.
+
+    Args:
+        parents: a row of `Forest.parents`.
+    """
+    depth, above = np.zeros(len(parents), np.int64), parents
+    while (inner := above != NO_PARENT).any():
+        depth += inner
+        above = np.where(inner, parents[above], NO_PARENT)
+    total, order = weights.astype(np.float64), np.argsort(depth, kind="stable")
+    for nodes in np.split(order, np.cumsum(np.bincount(depth)))[-2:0:-1]:
+        np.add.at(total, parents[nodes], total[nodes])
+    return total
+
+
+class Large:
+    """A network with receivers (75 %) and senders (20 %) at random, and what its routers hold.
+
+    Attributes:
+        found: `SCHEME KIND mean`, `max` (of all routers, or of a sample), `error` (standard error of the
+            mean): constraints a router, for messages of the senders; of RAs with `pif`: `pif crossings` of a
+            change, `set-up` of the first predicates of all receivers.
+    """
+
+    def __init__(self, topology: Topology, seed: int, interests: Interests) -> None:
+        self.nodes, self._topology, self._interests = len(topology.nodes), topology, interests
+        self._rng = np.random.default_rng([seed, self.nodes])
+        self.receivers, self.senders = np.zeros((2, self.nodes), np.int64)
+        for chosen, share in ((self.receivers, 0.75), (self.senders, 0.2)):
+            chosen[self._rng.permutation(self.nodes)[: round(share * self.nodes)]] = 1
+        self.found: dict[str, float] = {}
+
+    def _put(self, scheme: str, mean: _Array, most: _Array) -> None:
+        for kind, *values in zip(KINDS, mean.tolist(), most.tolist(), strict=True):
+            self.found |= zip((f"{scheme} {kind} mean", f"{scheme} {kind} max"), values, strict=True)
+
+    def spanning_tree(self) -> None:
+        """The state of all routers on the spanning tree."""
+        adjacency = Adjacency.of(self.nodes, spanning_links(self.nodes, self._topology.links))
+        (parents,), degree = parents_from(adjacency, np.array([0])), np.diff(adjacency.first)
+        child = np.flatnonzero(parents != NO_PARENT)
+        # Both directions of each link: the router that sends, and what is beyond the link.
+        router = np.concatenate([parents[child], child])
+        behind, sending = (below(parents, each)[child] for each in (self.receivers, self.senders))
+        receivers = np.concatenate([behind, self.receivers.sum() - behind])
+        senders = np.concatenate([self.senders.sum() - sending, sending])
+        sizes = self._interests.sizes(receivers)
+        for scheme, copies in (("pif", 1), ("pif-classes", 1), ("psf", senders), ("ips", senders > 0)):
+            state = [np.bincount(router, each, self.nodes) for each in copies * sizes]
+            self._put(scheme, np.mean(state, axis=1), np.max(state, axis=1))
+        # A router passes on what the receivers behind the link do not cover, and what is its own.
+        passed = (receivers * (degree[router] - 1) * self._interests.fresh(receivers)).sum()
+        self.found["pif crossings"] = float((passed + self.receivers @ degree) / self.receivers.sum())
+
+    def shortest_paths(self) -> None:
+        """The state on shortest-path trees, of sampled routers and senders."""
+        adjacency = Adjacency.of(self.nodes, self._topology.links)
+        drawn = self._rng.permutation(self.nodes)[:ROUTERS]
+        hubs = np.argsort(-np.diff(adjacency.first), kind="stable")[:HUBS]
+        held = []
+        for root in [*drawn, *hubs]:
+            (parents,) = parents_from(adjacency, np.array([root]))
+            held.append(self._interests.sizes(below(parents, self.receivers)[parents == root]).sum(axis=1))
+        self._sample("pif", np.array(held[: len(drawn)]), np.max(held, axis=0))
+        senders = self._rng.permutation(np.flatnonzero(self.senders))
+        senders = senders[: min(SENDERS, len(senders) // 2)]
+        means, total = [], np.zeros((2, self.nodes))
+        for source in senders:
+            (parents,) = parents_from(adjacency, np.array([source]))
+            child = np.flatnonzero(parents != NO_PARENT)
+            sizes = self._interests.sizes(below(parents, self.receivers)[child]) * self.senders.sum()
+            means.append(sizes.sum(axis=1) / self.nodes)
+            total += [np.bincount(parents[child], each, self.nodes) for each in sizes]
+        self._sample("psf", np.array(means), total.max(axis=1) / len(senders))
+
+    def _sample(self, scheme: str, values: _Array, most: _Array) -> None:
+        self._put(scheme, values.mean(axis=0), most)
+        for kind, error in zip(KINDS, values.std(axis=0, ddof=1) / math.sqrt(len(values)), strict=True):
+            self.found[f"{scheme} {kind} error"] = float(error)
+
+    def classes(self, forest: Forest) -> None:
+        """The state of all routers, by the classes of their TABLEs; kB of the TABLE bodies with subtrees."""
+        state = {scheme: np.zeros((2, self.nodes)) for scheme in ("pif", "pif-classes", "psf", "ips")}
+        crossings, set_up, table_kb = 0.0, 0.0, []
+        # Of the first predicates of so many receivers, those that the ones before them do not cover.
+        passed = np.append(0.0, np.cumsum(self._interests.fresh(np.arange(self.nodes))))
+        for node, table in router_tables(self._topology, forest, subtrees=True).items():
             assert table.subtrees is not None
-            below = np.flatnonzero(table.subtrees[key - 1]) + 1
-            sources = np.flatnonzero(np.isin(table.class_of, below)).tolist()
-            self._add(node, int(table.classes.parents[key - 1]), known, tuple(sources))
+            table_kb.append(len(encode_table(table)) / 1e3)
+            parent, children = table.classes.parents, np.diff(table.classes.first.astype(np.int64))
+            own = parent == 0
+            count, sending = (
+                np.bincount(table.class_of, each, len(parent) + 1)[1:].astype(np.int64)
+                for each in (self.receivers, self.senders)
+            )
+            crossings += (count * children * np.where(own, 1, self._interests.fresh(count))).sum()
+            set_up += (children * np.where(own, count, passed[count])).sum()
+            asked, some = table.subtrees[sending > 0], sending[sending > 0]
+            for port in np.unique(parent[~own]):
+                behind = np.flatnonzero((parent == port) & (count > 0))
+                beyond, here = asked[:, behind], count[behind]
+                for scheme, receivers in (
+                    ("pif", here.sum(keepdims=True)),
+                    ("pif-classes", here),
+                    ("psf", np.repeat(beyond @ here, some)),
+                    ("ips", np.unique(beyond, axis=0) @ here),
+                ):
+                    state[scheme][:, node] += self._interests.sizes(receivers).sum(axis=1)
+        for scheme, rows in state.items():
+            self._put(scheme, rows.mean(axis=1), rows.max(axis=1))
+        self.found["pif crossings"] = float(crossings / self.receivers.sum())
+        self.found |= {"table mean": float(np.mean(table_kb)), "table max": max(table_kb), "set-up": set_up}
 
-    def _depth_below(self, node: int, own: int) -> int:
-        """The bound of a router on the hops to a node below it, on the trees of a class (`Branch.depth`)."""
-        table = self._classes[node]
-        beyond = Counter(table.classes.parents[table.class_of - 1].tolist())
-        return max((beyond[child] for child in table.classes[own - 1].children), default=0)
-
-    def _widened(self, levels: dict[int, PredicateBuilder], left: int, predicate: Predicate) -> bool:
-        """Widens F of a class; returns whether F did not cover the predicate."""
-        if left not in levels:
-            above = [level for level in levels if level > left]
-            levels[left] = levels[min(above)].copy() if above else self._content.builder()
-        if not levels[left].add(predicate):
-            return False
-        for level in levels:
-            if level < left:
-                levels[level].add(predicate)
-        return True
-
-    def _by_source(self) -> None:
-        """The tables of psf and ips: an entry for each set of receivers below a router and its child."""
-        shared: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-        for source in self._classes:
-            for place in receivers_below(self._forest.tree(source), self._first):
-                shared[place].append(source)
-        for (node, child, below), sources in shared.items():
-            number_of, known = self._classes[node].class_of, self._content.builder()
-            receivers = [each for each in self._first if below >> each & 1]
-            for each in sorted(receivers, key=lambda each: (number_of[each], each)):
-                known.unite(self._first[each])
-            self._add(node, self._ports[node][child], known, tuple(sources))
-
-    def _add(
-        self, node: int, interface: int | None, known: PredicateBuilder, sources: tuple[int, ...] | None
-    ) -> None:
-        row = Row(interface, "", known.predicate, sources=sources, copies=self._scheme == "psf")
-        self.rows[node].append(row)
-
-    def _spread(self, experiment: Experiment) -> Counter[str]:
-        tables, found = PerfectTables(self._forest), Counter[str]()
-        for item, selecting, _ in selected(generate(experiment)):
-            receivers = {node for node, _ in selecting}
-            if self._scheme == "pif":
-                reached, unused = tables.spread(item.node, receivers)
-            else:
-                below = receivers_below(self._forest.tree(item.node), receivers)
-                reached, unused = 1 + sum(1 for _ in below), not receivers
-            found.update(received=reached, false_positives=int(unused))
-        return found
+    def unwanted(self, forest: Forest) -> float:
+        """Returns the share of false positives among the messages at routers, with tables of `pif`."""
+        rng, tables, found = Random(f"{self.nodes}/messages"), PerfectTables(forest), np.zeros(2)
+        receivers, senders = (np.flatnonzero(each).tolist() for each in (self.receivers, self.senders))
+        held = {node: PredicateBuilder(draw_predicate(rng, _OPTIONS)) for node in receivers}
+        for _ in range(_MESSAGES):
+            message, source = draw_message(rng, _OPTIONS), rng.choice(senders)
+            found += tables.spread(source, {node for node, each in held.items() if each.matches(message)})
+        return float(found[1] / found[0])
 
 
 @contextmanager
@@ -187,6 +242,7 @@ def simulated(facts: Mapping[str, Any], seed: int, **more: Any) -> Iterator[tupl
         routing__scheme=facts["scheme"],
         duration_s=30,
         workload__changing_receivers_percent=0,
+        workload__senders_percent=0,
         **more,
     )
     experiment = load_checked(find_experiment("default"), overrides)
@@ -195,33 +251,79 @@ def simulated(facts: Mapping[str, Any], seed: int, **more: Any) -> Iterator[tupl
         yield experiment, RunLayout(run)
 
 
-def compare(facts: Mapping[str, Any], seed: int) -> dict[str, int]:
-    """Returns what is simulated of a network beside what `Steady` calculates.
-
-    Args:
-        facts: as of `simulated`.
+def _simulated_state(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
+    """Returns what routers hold and receive in the simulated network of a case.
 
     Returns:
-        what is equal, of which UNIT is filters, constraints and bytes of the forwarding rows: rows, UNIT,
-        ra_crossings, received, false_positives, each as `calculated KEY` and `simulated KEY`; differing: rows
-        that only one of both has.
+        `mean` and `max`: constraints a router, for messages of the senders of `Large`; `RAs`: of all routers.
     """
-    with simulated(facts, seed, workload__first_message_s=5, links__delay_ms=LINK_MS) as (experiment, run):
+    topology = f'{{ generator = "power_law", nodes = {facts["nodes"]}, cost = "unit" }}'
+    with simulated(facts, seed, topology=topology) as (experiment, run):
         tables, counters = read_routing_tables(run), read_routers_counters(run)
-    steady = Steady(experiment)
-    calculated = {node: [row.as_json() for row in rows] for node, rows in steady.rows.items()}
-    whole: dict[str, Mapping[int, Any]] = {"calculated": calculated, "simulated": tables}
-    found, seen, size_of_row = Counter[str](), list[set[str]](), by_predicate(size_of)
-    for whose, of_node in whole.items():
-        rows = [(node, row) for node, each in of_node.items() for row in each if row["part"] == "forwarding"]
-        for _, row in rows:
-            copies = len(row["sources"]) if row["copies"] else 1
-            sizes = size_of_row(row)._asdict()
-            found.update({f"{whose} {unit}": copies * size for unit, size in sizes.items()})
-        found[f"{whose} rows"] = len(rows)
-        seen.append({repr((node, *(row[key] for key in _KEYS))) for node, row in rows})
-    for key, names in _COUNTED.items():
-        found[f"simulated {key}"] = sum(each[name] for each in counters.values() for name in names)
-    messages = {**steady.messages, "ra_crossings": steady.ra_crossings}
-    found.update({f"calculated {key}": value for key, value in messages.items()})
-    return {**found, "differing": len(seen[0] ^ seen[1])}
+    senders = Large(experiment.topology, seed, Interests(seed, most=1)).senders
+    constraints_of, held = by_predicate(lambda predicate: size_of(predicate).constraints), Counter[int]()
+    for node, row in ((node, row) for node, rows in tables.items() for row in rows):
+        if row.get("part") == "forwarding":
+            sources = row.get("sources") if facts["scheme"] in ("psf", "ips") else None
+            asked = 1 if sources is None else int(senders[sources].sum())
+            held[node] += constraints_of(row) * (asked if row.get("copies") else min(asked, 1))
+    ras = sum(each["ras_received"] for each in counters.values())
+    return {"mean": held.total() / len(tables), "max": max(held.values()), "RAs": ras}
+
+
+def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Returns what is calculated of a case.
+
+    Args:
+        facts: `what` is `simulated`, `domains`, or `state`; `nodes`, `layer`; `scheme` of what is simulated.
+
+    Returns:
+        of `state`, `nodes` and `Large.found`; `exact KEY` of the classes of all routers; `r M`, constraints
+        of the predicates of all receivers; `false positives` of `pif` with perfect tables.
+    """
+    nodes = int(facts["nodes"])
+    if facts["what"] != "state":
+        return _simulated_state(facts, seed) if facts["what"] == "simulated" else _domains(nodes, seed)
+    topology = power_law(nodes, seed, cost="unit")
+    known = interests(seed)
+    large, layer = Large(topology, seed, known), str(facts["layer"])
+    (large.spanning_tree if layer == "spanning-tree" else large.shortest_paths)()
+    found = {"nodes": nodes, "r M": int(large.receivers.sum()) * known.alone, **large.found}
+    if nodes <= EXACT:
+        forest = LAYERS[layer](topology, frozenset(), frozenset())
+        large.classes(forest)
+        found |= {f"exact {key}": value for key, value in large.found.items()}
+        found["false positives"] = large.unwanted(forest)
+    return found
+
+
+def _domains(nodes: int, seed: int) -> dict[str, float]:
+    """Returns the state with domains of sqrt(n) routers, each with a predicate for all of its receivers.
+
+    Returns:
+        constraints a router without covering, of flat tables and of domains whose predicate is the
+        disjunction (`merged`) or has few filters (`fewer`); shares of the pairs of a message and a domain:
+        `needed`, some receiver matches; `wasted`, the few filters alone.
+    """
+    size = math.isqrt(nodes)
+    rng, alone = Random(f"{seed}/{nodes}/domains"), interests(seed).alone
+    messages, receivers = [draw_message(rng, _OPTIONS) for _ in range(_MESSAGES)], round(0.75 * size)
+    merged, fewer, needed, wasted = 0.0, 0.0, 0, 0
+    for _ in range(_DOMAINS):
+        border = PredicateBuilder()
+        for _ in range(receivers):
+            border.add(draw_predicate(rng, _OPTIONS))
+        few = PredicateBuilder(oversimplify(border.predicate, FILTERS))
+        merged += size_of(border.predicate).constraints / _DOMAINS
+        fewer += size_of(few.predicate).constraints / _DOMAINS
+        matched = [border.matches(message) for message in messages]
+        needed += sum(matched)
+        wasted += sum(few.matches(message) for message in messages) - sum(matched)
+    others, pairs = nodes / size - 1, _MESSAGES * _DOMAINS
+    return {
+        "flat": round(0.75 * nodes) * alone,
+        "merged": receivers * alone + others * merged,
+        "fewer": receivers * alone + others * fewer,
+        "needed": needed / pairs,
+        "wasted": wasted / pairs,
+    }

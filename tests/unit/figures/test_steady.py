@@ -1,4 +1,4 @@
-"""The calculated steady state: against simulations, and against counting on the trees of small networks."""
+"""The calculated steady state: beside a simulation, and against counting on the trees of small networks."""
 
 from __future__ import annotations
 
@@ -9,27 +9,11 @@ import pytest
 
 from testbed.controller.trees import LAYERS, Forest
 from testbed.evaluation.figures.reproduction import FIGURES, Case, Results
+from testbed.evaluation.figures.scale import _feasible
 from testbed.evaluation.figures.scheme_memory import receivers_below
 from testbed.evaluation.figures.schemes import SCHEMES
-from testbed.evaluation.figures.steady import compare
-from testbed.evaluation.figures.steady_large import Interests, Large, below
+from testbed.evaluation.figures.steady import Interests, Large, below, measure
 from topos.scale_free import power_law
-
-_KEYS = ("rows", "filters", "constraints", "bytes", "ra_crossings", "received", "false_positives")
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_calculation_is_equal_to_a_simulation(scheme: str) -> None:
-    found = compare({"nodes": 25, "layer": "spt", "scheme": scheme}, 1)
-    assert found["differing"] == 0
-    for key in _KEYS:
-        assert found[f"calculated {key}"] == found[f"simulated {key}"] > 0
-
-
-def test_hops_that_are_left_decide_which_advertisements_go_on() -> None:
-    """On long paths F is kept by hops: with F as a whole there were 4 crossings less."""
-    found = compare({"nodes": 100, "layer": "spanning-tree", "scheme": "pif"}, 2)
-    assert found["calculated ra_crossings"] == found["simulated ra_crossings"]
 
 
 def _large(nodes: int, seed: int) -> tuple[Large, Interests]:
@@ -93,15 +77,71 @@ def test_weights_are_summed_over_subtrees() -> None:
     assert below(parents, np.array([1, 2, 4, 8, 16])).tolist() == [31, 26, 4, 24, 16]
 
 
-def _judged(case: Case, run: dict[str, Any]) -> bool | None:
-    return next(iter(FIGURES["scale"]().judge(Results({case: [run]})))).holds
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_size_of_a_disjunction_of_few_predicates_is_a_mean_of_many(seed: int) -> None:
+    """Of two orders, 8 predicates had 21 to 25.5 constraints; in 60 drawings they have 28.9."""
+    assert Interests(seed, most=512).sizes(np.array([8]))[1] == pytest.approx([28.9], rel=0.08)
 
 
-@pytest.mark.parametrize("key", [*_KEYS, "differing"])
-def test_a_difference_from_the_simulation_fails(key: str) -> None:
-    case = FIGURES["scale"]().cases("small")[0]
-    equal = {f"{whose} {each}": 5 for whose in ("calculated", "simulated") for each in _KEYS} | {
-        "differing": 0
-    }
-    assert _judged(case, equal)
-    assert _judged(case, equal | {key if key == "differing" else f"calculated {key}": 6}) is False
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_simulated_network_is_near_the_calculation(scheme: str) -> None:
+    facts = {"what": "simulated", "nodes": 25, "layer": "spt", "scheme": scheme}
+    topology = power_law(25, 1, cost="unit")
+    large = Large(topology, 1, interests := Interests(1, most=32))
+    large.classes(LAYERS["spt"](topology, frozenset(), frozenset()))
+    state = {**large.found, "r M": large.receivers.sum() * interests.alone}
+    found = measure(facts, 1)
+    for key in ("mean", "max"):
+        calculated = state["r M" if scheme == "drp" else f"{scheme} united {key}"]
+        assert found[key] == pytest.approx(calculated, rel=0.3)
+    if scheme.startswith("pif"):
+        assert found["RAs"] == pytest.approx(state["set-up"], rel=0.05)
+
+
+def _judged(text: str, values: dict[tuple[str, int], dict[str, Any]], layer: str = "spt") -> bool | None:
+    """The verdict of the statement that has a text, with the runs of cases by what and n."""
+    figure, of_case = FIGURES["scale"](), {}
+    for (what, nodes), run in values.items():
+        facts = {"what": what, "nodes": nodes, "layer": layer, "scheme": "pif"}
+        of_case[Case(f"{what} {nodes}", {}, facts)] = [{"seed": seed, **run} for seed in (1, 2)]
+    (holds,) = (each.holds for each in figure.judge(Results(of_case)) if text in each.text)
+    return holds
+
+
+@pytest.mark.parametrize(("simulated", "holds"), [(100, True), (116, True), (80, False), (125, False)])
+@pytest.mark.parametrize(
+    ("text", "key", "calculated"),
+    [
+        ("spt, pif: constraints a router", "mean", "exact pif united mean"),
+        ("spt, pif: constraints of the fullest router", "max", "exact pif united max"),
+        ("spt, pif: RAs of set-up", "RAs", "exact set-up"),
+    ],
+)
+def test_a_calculation_far_from_the_simulation_fails(
+    text: str, key: str, calculated: str, simulated: int, holds: bool
+) -> None:
+    state = {"nodes": 100, "r M": 1, calculated: 100}
+    assert _judged(text, {("state", 100): state, ("simulated", 100): {key: simulated}}) is holds
+
+
+@pytest.mark.parametrize(("nodes", "off", "holds"), [(300, 1, True), (300, 3, False), (100, 1, False)])
+def test_a_sample_is_judged_by_its_error_unless_it_is_whole(nodes: int, off: int, holds: bool) -> None:
+    key = "pif apart mean"
+    run = {"nodes": nodes, "r M": 1, f"exact {key}": 100, key: 100 + off, "pif apart error": 1}
+    assert _judged("spt: mean states of pif and psf", {("state", nodes): run}) is holds
+
+
+@pytest.mark.parametrize(("after", "holds"), [(100, True), (140, False), (70, False)])
+def test_a_growth_other_than_predicted_fails(after: int, holds: bool) -> None:
+    """The prediction for psf is n^1."""
+    key = "psf apart mean"
+    runs = {("state", n): {"nodes": n, "r M": 1, key: value} for n, value in ((10, 10), (100, after))}
+    assert _judged("spt, psf, no covering: growth", runs) is holds
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"), [(5.0, "5.0e+01"), (20.0, "2.0e+02"), (1e4, "~1.0e+05"), (1e8, "> 1e+08")]
+)
+def test_the_feasible_n_is_marked_where_it_is_extrapolated(limit: float, text: str) -> None:
+    assert _feasible([(10.0, 1.0), (100.0, 10.0), (1_000.0, 100.0)], limit) == text
+    assert _feasible([(10.0, 1.0), (100.0, 1.0)], limit) == "-"
