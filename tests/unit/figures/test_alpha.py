@@ -26,7 +26,6 @@ from testbed.evaluation.figures.alpha_conjunctions import (
     kept,
     merged,
 )
-from testbed.evaluation.figures.alpha_constraints import uniform
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_table
@@ -119,17 +118,15 @@ def test_the_filters_of_a_table_are_conjunctions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "names", "constraints", "kinds"),
+    ("operator", "names", "size", "kinds"),
     [("equal", 50, 1, 5_000), ("less", 500, 1, 500), ("equal", 3, 2, 30_000), ("equal", 3, 3, 1_000_000)],
 )
-def test_integer_constraints_give_the_exact_value(
-    operator: str, names: int, constraints: int, kinds: int
-) -> None:
+def test_integer_constraints_give_the_exact_value(operator: str, names: int, size: int, kinds: int) -> None:
     rng = np.random.default_rng(7)
-    drawn = (integer_constraints(2_000, names, rng, operator, constraints) for _ in range(8))
+    drawn = (integer_constraints(2_000, names, rng, operator, size) for _ in range(8))
     found = [alphas(each)["constraints"] for each in drawn]
     error = statistics.stdev(found) / math.sqrt(len(found))
-    assert abs(statistics.fmean(found) - uniform(kinds, 1, 2_000)) < 4 * error
+    assert abs(statistics.fmean(found) - constraints.uniform(kinds, 1, 2_000)) < 4 * error
 
 
 def test_uniform_subsets_have_different_messages() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,53 +11,40 @@ import pytest
 
 from testbed.evaluation.figures.attention import Attention
 from testbed.evaluation.figures.attention_open import AttentionOpen
-from testbed.evaluation.figures.reproduction import SEED, Case, Results
+from testbed.evaluation.figures.reproduction import Case
 from testbed.evaluation.figures.runner import _job
 from testbed.experiments.config.load import find_experiment, load_experiment
+from tests.support.figures import results_of, verdicts
 
 _SAME = {"violations": 0, "starvation": 0.0}
 _SMALL = (10, 20, 50, 100, 200, 400)
 
 
-def _judged(notifications: Mapping[int, int]) -> Mapping[str, bool | None]:
-    figure = Attention()
-    measured = {}
-    for case in figure.cases("small"):
-        most = case.facts["max"]
-        control = 1000 + (notifications[most] if case.facts["strategy"] == "eon" else 0)
-        values = {"saved_bandwidth": 1 / most, "control_overhead": 0.1, "control_crossings": control}
-        measured[case] = [{**_SAME, **values}]
-    return {each.text: each.holds for each in figure.judge(Results(measured))}
+def _saving(case: Case, notifications: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
+    """Two runs, which save as much as the paper's with a history; of table 1, PDP failed at Max 10."""
+    base, strategy, most = (case.facts[key] for key in ("base", "strategy", "max"))
+    history = case.facts.get("overrides") == {"service.history": "exact"}
+    if (base, strategy, most, history) == ("diallo", "pdp", 10, False):
+        return []
+    of_eon = notifications[most] if notifications else 5000 - most
+    values = {"saved_bandwidth": (8.5 if history else 7) / most, "control_overhead": 0.02}
+    return 2 * [{**_SAME, **values, "control_crossings": 1000 + (of_eon if strategy == "eon" else 0)}]
 
 
 @pytest.mark.parametrize(
     ("counts", "holds"), [((60, 50, 40, 30, 20, 10), True), ((60, 90, 80, 30, 20, 10), False)]
 )
 def test_notifications_become_fewer_only_if_they_never_rise(counts: tuple[int, ...], holds: bool) -> None:
-    found = _judged(dict(zip(_SMALL, counts, strict=True)))
+    found = verdicts(Attention(), partial(_saving, notifications=dict(zip(_SMALL, counts, strict=True))))
     assert found["EON's notifications become fewer as Max grows"] is holds
     assert found["PDP has less control traffic than EON at Max 10"] is True
     assert found["No delivery of a run breaks a safety rule"] is True
 
 
-def _with_a_history(size: str, runs: int) -> Results:
-    """Measurements of which those with a history save as much as the paper's; all of PDP at Max 10 failed."""
-    measured = {}
-    for case in Attention().cases(size):
-        history = case.facts.get("overrides") == {"service.history": "exact"}
-        strategy, most = case.facts["strategy"], case.facts["max"]
-        values = {"saved_bandwidth": (8.5 if history else 7) / most, "control_overhead": 0.02}
-        values["control_crossings"] = 1000 if history else {"eon": 6000 - most, "pdp": 0}[strategy]
-        failed = (strategy, most, history) == ("pdp", 10, False)
-        measured[case] = [] if failed else [{**_SAME, **values, SEED: seed} for seed in range(runs)]
-    return Results(measured)
-
-
 def test_runs_with_a_history_are_curves_that_the_paper_does_not_judge() -> None:
     figure = Attention()
-    cases = figure.cases("paper")
-    assert len({case.label for case in cases}) == len(cases) == 2 * (9 + 3)
-    results = _with_a_history("paper", 2)
+    assert len(figure.cases("paper")) == 2 * (9 + 3)
+    results = results_of(figure, _saving, "paper")
     found = {each.text: (each.holds, each.measured) for each in figure.judge(results)}
     assert found["EON: saves up to 85% of bandwidth"] == (False, "70 [70, 70] % at Max 10")
     assert found["EON, exact history: saves up to 85% of bandwidth"] == (None, "85 [85, 85] % at Max 10")
@@ -69,8 +57,7 @@ def test_runs_with_a_history_are_curves_that_the_paper_does_not_judge() -> None:
 
 
 def test_a_figure_without_a_run_has_no_statements_but_that_on_safety() -> None:
-    (statement,) = Attention().judge(_with_a_history("small", 0))
-    assert (statement.text, statement.holds) == ("No delivery of a run breaks a safety rule", False)
+    assert verdicts(Attention(), lambda _: ()) == {"No delivery of a run breaks a safety rule": False}
 
 
 def test_a_run_is_known_by_the_experiment_that_it_simulates(
@@ -120,9 +107,7 @@ def _measured(case: Case, better: Mapping[str, Mapping[str, float]]) -> Mapping[
 
 
 def _judged_variants(size: str, better: Mapping[str, Mapping[str, float]]) -> dict[str, bool | None]:
-    figure = AttentionOpen()
-    results = Results({case: [_measured(case, better)] * 2 for case in figure.cases(size)})
-    return {each.text: each.holds for each in figure.judge(results)}
+    return verdicts(AttentionOpen(), lambda case: 2 * [_measured(case, better)], size)
 
 
 @pytest.mark.parametrize("size", AttentionOpen.sizes)
@@ -133,6 +118,7 @@ def test_every_variant_is_a_valid_experiment_that_differs_from_the_others(size: 
         overrides = {"service.strategy": facts["strategy"], **facts["overrides"]}
         overrides["workload.attention.max"] = str(facts["max"])
         experiments.append(load_experiment(find_experiment(facts["base"]), overrides))
+        assert (facts["variant"] == "as shipped") == (not facts["overrides"])
     assert all(each not in experiments[:number] for number, each in enumerate(experiments))
 
 
@@ -149,23 +135,15 @@ def test_every_statement_that_is_judged_can_hold(size: str) -> None:
 
 def test_a_comparison_holds_only_if_it_holds_for_each_seed() -> None:
     """The median of the variant is the greater one, but with seed 3 it saves less."""
-    figure = AttentionOpen()
     saved = {"as shipped": (0.5, 0.6, 0.7), 'history = "exact"': (0.6, 0.7, 0.65)}
-    measured = {}
-    for case in figure.cases("small"):
+
+    def runs(case: Case) -> list[Mapping[str, Any]]:
         values = saved.get(case.facts["variant"], (0.8, 0.8, 0.8))
-        measured[case] = [
-            {**_AS_SHIPPED, "saved_bandwidth": value, SEED: seed} for seed, value in enumerate(values, 1)
-        ]
-    found = {each.text: each.holds for each in figure.judge(Results(measured))}
+        return [{**_AS_SHIPPED, "saved_bandwidth": value} for value in values]
+
+    found = verdicts(AttentionOpen(), runs)
     assert found['EON, `history = "exact"`: saves more bandwidth'] is False
     assert found['EON, `fan_out = "sequential"`: saves more bandwidth'] is True
-
-
-def test_what_is_called_as_shipped_changes_no_key() -> None:
-    for size in AttentionOpen.sizes:
-        for case in AttentionOpen().cases(size):
-            assert (case.facts["variant"] == "as shipped") == (not case.facts["overrides"])
 
 
 @pytest.mark.parametrize(
@@ -199,14 +177,10 @@ def test_a_statement_fails_where_nothing_is_better_or_something_is_worse(
 
 def test_tables_have_a_row_for_each_variant_and_panels_a_point_for_each_seed() -> None:
     figure = AttentionOpen()
-    cases = figure.cases("small")
-    runs: tuple[Mapping[str, Mapping[str, float]], ...] = ({}, _BETTER)
-    results = Results(
-        {case: [{**_measured(case, run), SEED: seed} for seed, run in enumerate(runs)] for case in cases}
-    )
+    results = results_of(figure, lambda case: [_measured(case, {}), _measured(case, _BETTER)])
     eon, pdp, others, _ = figure.tables(results)
     rows = {row[0]: row[1:] for row in eon.rows}
-    assert len(rows) == len(pdp.rows) == len(cases) / 2 - len(others.rows) == 11
+    assert len(rows) == len(pdp.rows) == len(figure.cases("small")) / 2 - len(others.rows) == 11
     assert rows["`as shipped`"][:2] == ["80", "70"]
     for panel in figure.panels(results):
         assert {len(curves) for curves in panel.curves.values()} == {2}

@@ -9,8 +9,9 @@ import pytest
 from captures.accounting.direct import Direct
 from testbed.evaluation.figures import measures
 from testbed.evaluation.figures.floor import perfect_tables
-from testbed.evaluation.figures.reproduction import FIGURES, Results
+from testbed.evaluation.figures.reproduction import FIGURES
 from testbed.experiments.config.load import find_experiment, load_experiment
+from tests.support.figures import results_of
 from tests.support.simulated import judged_run
 
 
@@ -33,9 +34,7 @@ def test_a_network_with_static_predicates_lies_on_its_floor(tmp_path: Path, laye
 
 
 def test_the_initial_peak_of_figure_12_ends_where_late_predicates_begin(tmp_path: Path) -> None:
-    case = next(
-        each for each in FIGURES["fp"]().cases("small") if each.facts["variant"] == "late first predicates"
-    )
+    (case,) = results_of(FIGURES["fp"]()).where(variant="late first predicates")
     overrides = {**case.overrides, "topology.nodes": "8", "duration_s": "4200"}
     experiment = load_experiment(find_experiment("default"), overrides)
     with Direct(judged_run(experiment, tmp_path).path) as direct:
@@ -61,10 +60,8 @@ def test_figure_12_calculates_the_floor_of_networks_that_it_does_not_simulate() 
 
 def test_the_page_of_figure_12_has_the_floor_of_each_network() -> None:
     figure = FIGURES["fp"]()
-    values = {
-        case: [{"floor": 0.24 if case.facts["nodes"] == 100 else 0.15}] for case in figure.cases("small")
-    }
-    (table,) = figure.tables(Results(values))
+    results = results_of(figure, lambda case: [{"floor": 0.24 if case.facts["nodes"] == 100 else 0.15}])
+    (table,) = figure.tables(results)
     floors = {"25": "15 [15, 15] %", "100": "24 [24, 24] %"}
     assert table.rows == [
         [f"{nodes}, {layer}", floor, "about 10 %"]

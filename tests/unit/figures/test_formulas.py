@@ -12,9 +12,8 @@ import pytest
 
 from testbed.evaluation.figures.formulas import Formulas
 from testbed.evaluation.figures.power_law import mean_hops, power_law_graph
-from testbed.evaluation.figures.reproduction import SEED, Case, Results, Statement
-from testbed.evaluation.figures.runner import _job
-from testbed.evaluation.sweeps.job import simulate_job
+from testbed.evaluation.figures.reproduction import Case
+from tests.support.figures import measured_run, results_of, verdicts
 
 _NODES = 25
 
@@ -30,21 +29,13 @@ _NODES = 25
 )
 def test_a_run_without_covering_has_a_part_of_the_formula_of_the_slides(scheme: str, slides: float) -> None:
     figure = Formulas()
-    (case,) = (
-        case
-        for case in figure.cases("small")
-        if case.label.startswith(f"{scheme} for ") and case.label.endswith(f" {_NODES} nodes, alpha = 1")
-    )
-    row = simulate_job(_job(figure, case, 1, "simulate", 0))
-    assert row["error"] is None, row["trace"]
-    assert row["keys"]["slides"] == slides
+    (case,) = results_of(figure).where(scheme=scheme, nodes=_NODES, setting="alpha = 1")
+    assert measured_run(figure, case)["slides"] == slides
 
 
-def _judged(measured: Callable[[Case], dict[str, float]]) -> dict[str, Statement]:
-    """Returns the statements on three equal runs of each case, by text."""
-    figure = Formulas()
-    runs = {case: [{**measured(case), SEED: seed} for seed in (1, 2, 3)] for case in figure.cases("paper")}
-    return {each.text: each for each in figure.judge(Results(runs))}
+def _judged(measured: Callable[[Case], dict[str, float]]) -> dict[str, bool | None]:
+    """Returns the verdicts on three equal runs of each case, by text."""
+    return verdicts(Formulas(), lambda case: 3 * [measured(case)], "paper")
 
 
 def _growing(case: Case, slides: float = 1.04) -> dict[str, float]:
@@ -57,7 +48,7 @@ def _growing(case: Case, slides: float = 1.04) -> dict[str, float]:
 
 def test_each_statement_follows_what_was_measured() -> None:
     """A growth of d / log log n on a finite range is not judged: of exponents below 3, d is O(log log n)."""
-    holds = {text: each.holds for text, each in _judged(_growing).items()}
+    holds = _judged(_growing)
     growth = {text: verdict for text, verdict in holds.items() if ": growth of d / log log n" in text}
     assert len(growth) == 4
     assert set(growth.values()) == {None}
@@ -69,9 +60,8 @@ def test_each_statement_follows_what_was_measured() -> None:
 def test_filters_are_those_of_the_slides_within_the_same_bar_with_covering_and_without(setting: str) -> None:
     for slides, expected in ((1.049, True), (0.951, True), (1.06, False), (0.94, False)):
         judged = _judged(partial(_growing, slides=slides))
-        held = [each.holds for text, each in judged.items() if f" {setting}: filters held / " in text]
-        assert held
-        assert set(held) == {expected}
+        found = {holds for text, holds in judged.items() if f" {setting}: filters held / " in text}
+        assert found == {expected}
 
 
 def test_lines_that_fit_about_as_well_have_no_verdict() -> None:
@@ -82,7 +72,7 @@ def test_lines_that_fit_about_as_well_have_no_verdict() -> None:
             return {"slides": 1}
         return {"d": math.log(case.facts["nodes"]) + 5 * (round(2 * math.log10(case.facts["nodes"])) % 2)}
 
-    lines = [each.holds for text, each in _judged(near).items() if "is a line in" in text]
+    lines = [holds for text, holds in _judged(near).items() if "is a line in" in text]
     assert lines == [None] * 4
 
 

@@ -6,13 +6,12 @@ import pytest
 
 from router.matching.counting import CountingMatcher
 from testbed.evaluation.figures.forwarding import _CLAIMS, _ROUNDS, _VARIANTS, Forwarding, measured
-from testbed.evaluation.figures.reproduction import SEED, Case, Results, Statement
+from testbed.evaluation.figures.reproduction import Case, Statement
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
+from tests.support.figures import judged, results_of
 
 #: Ratios with which every claim holds.
 _GOOD = {"no short circuit": 3.0, "10 rounds": 1.0, "Bloom": 0.9, "Bloom, 10 rounds": 0.8}
-
-
 #: Spoilt -> the claim that fails.
 _SPOILT: dict[str | None, str | None] = {
     None: None,
@@ -37,11 +36,7 @@ def _judged(spoilt: str | None, **counts: float) -> list[Statement]:
         counted = {"matched": 5.0, "excluded": 500.0, **counts}
         return {"basic": basic, **counted, **{f"{variant} ratio": ratio for variant, ratio in ratios.items()}}
 
-    figure = Forwarding()
-    cases = figure.cases("paper")
-    return list(
-        figure.judge(Results({case: [{**run(case), SEED: seed} for seed in (1, 2, 3)] for case in cases}))
-    )
+    return [*judged(Forwarding(), lambda case: 3 * [run(case)], "paper").values()]
 
 
 @pytest.mark.parametrize(("spoilt", "claim"), _SPOILT.items())
@@ -50,10 +45,10 @@ def test_each_claim_follows_what_was_measured(spoilt: str | None, claim: str | N
 
 
 def test_an_optimisation_that_cannot_act_has_no_verdict() -> None:
-    judged = _judged(None, matched=0.5, excluded=0)
+    found = _judged(None, matched=0.5, excluded=0)
     for variant in ("no short circuit", "10 rounds", "Bloom, 10 rounds"):
-        assert {each.holds for each in judged if each.claim == _SPOILT[variant]} == {None}
-    verdicts = {each.subject: each.holds for each in judged if each.claim == _SPOILT["Bloom"]}
+        assert {each.holds for each in found if each.claim == _SPOILT[variant]} == {None}
+    verdicts = {each.subject: each.holds for each in found if each.claim == _SPOILT["Bloom"]}
     assert {holds for subject, holds in verdicts.items() if "c1,a1" in subject} == {None}
     assert {holds for subject, holds in verdicts.items() if "c1,a1" not in subject} == {True}
 
@@ -67,19 +62,11 @@ def test_a_label_has_the_table_that_runs(size: str) -> None:
             assert interfaces * filters * of_filter == case.facts["constraints"]
 
 
-def test_the_selectivity_table_excludes_interfaces_of_its_workload() -> None:
-    (case,) = (
-        each
-        for each in Forwarding().cases("small")
-        if each.label == "workload of 2003, 4,000 constraints, 1,000 interfaces"
-    )
+def test_every_variant_is_timed_and_the_selectivity_table_excludes_interfaces() -> None:
+    chosen = {"name": "workload of 2003", "constraints": 4_000, "interfaces": 1_000}
+    (case,) = results_of(Forwarding()).where(**chosen)
     found = measured({**case.facts, "constraints": 400, "interfaces": 100}, 1)
     assert found["excluded"] > 30
-
-
-def test_every_variant_of_a_table_is_timed() -> None:
-    facts = {"name": "workload of 2003", "filter": (1, 6), "attributes": (1, 19)}
-    found = measured(facts | {"constraints": 300, "interfaces": 10}, 1)
     assert {name.removesuffix(" ratio") for name in found} == {*_VARIANTS, "matched", "excluded"}
     assert min(value for key, value in found.items() if key not in ("matched", "excluded")) > 0
     assert found["basic ratio"] == 1

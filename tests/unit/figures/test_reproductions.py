@@ -40,6 +40,7 @@ from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.versions import source_version
 from testbed.results.report.style import styled
+from tests.support.figures import judged, measured_run, results_of, verdicts
 from tests.support.simulated import judged_run
 
 
@@ -58,30 +59,12 @@ def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> 
             (load_experiment if large else load_checked)(find_experiment(str(base or "default")), overrides)
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_no_statement_holds_without_a_run(name: str) -> None:
-    figure = FIGURES[name]()
-    results = Results({case: [] for case in figure.cases("small")})
-    statements = list(figure.judge(results))
-    assert [each.text for each in statements if each.holds] in (
-        [],
-        # Sums of nothing are 0.
-        [each.text for each in statements if each.text.endswith("none after that")],
-    )
-    assert figure.panels(results)
-
-
 Measured = Mapping[str, Any] | Callable[[Case], Mapping[str, Any]]
 
 
 def _judged(name: str, values: Measured) -> dict[str, Statement]:
     """Returns the statements of a figure of which each case has three runs with these values, by text."""
-    figure = FIGURES[name]()
-    measured = {}
-    for case in figure.cases("small"):
-        of = values(case) if callable(values) else values
-        measured[case] = [{"curve": [(0, 0.1)], **of, "seed": seed} for seed in (1, 2, 3)]
-    return {each.text: each for each in figure.judge(Results(measured))}
+    return judged(FIGURES[name](), lambda case: 3 * [values(case) if callable(values) else values])
 
 
 def _falling(case: Case) -> Mapping[str, Any]:
@@ -113,31 +96,44 @@ def _asking(case: Case) -> Mapping[str, Any]:
     return {"rate": rate, "rate_before": rate, "frames": frames}
 
 
+#: Figure -> measurements of which no statement fails.
+_GOOD: dict[str, Callable[[Case], Mapping[str, Any]]] = {
+    "fn": lambda _: {"expected_after_5_s": 1000},
+    "fp": _falling,
+    "match": lambda _: {"middle": 0.6, "none": 0.2, "most": 0.2},
+    "ra": _limited,
+    "rules": lambda _: {"lost": 0, "saved": 0.1},
+    "srur": _asking,
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "good", "changed", "fails"),
+    ("name", "changed", "fails"),
     [
         # Without SRs the least is not with SRs every 10 minutes, and no flow of SRs is effective.
         (
             "fp",
-            _falling,
             {"steady": 0.2, "above": 0.1},
             {"less with SRs every 10 min than with", "about 10 %", "at most 5", "SRs every"},
         ),
-        ("fp", _falling, {"drift": 0.04}, {"constant (the halves"}),
-        ("fp", _falling, {"drift": 0.01}, {"not constant"}),
-        ("fp", _falling, {"rise": -0.01}, {"an initial peak"}),
-        ("fp", _falling, {"rise": 0.3}, {"no initial peak"}),
-        ("fp", _falling, {"missed": 1}, {"no delivery is missed"}),
+        ("fp", {"drift": 0.021}, {"constant (the halves"}),
+        ("fp", {"drift": 0.01}, {"not constant"}),
+        ("fp", {"rise": -0.01}, {"an initial peak"}),
+        ("fp", {"rise": 0.3}, {"no initial peak"}),
+        ("fp", {"missed": 1}, {"no delivery is missed"}),
         # Shares that are as near without the limit, or as far apart with it.
-        ("ra", _limited, {"share": 0.2}, {"nearer", "5 and 10 min not nearly", "less than with `pif`"}),
-        ("srur", _asking, {"frames": 0}, {"SRs and URs"}),
-        ("srur", _asking, {"frames": 9}, {"no traffic"}),
+        ("ra", {"share": 0.2}, {"nearer", "5 and 10 min not nearly", "less than with `pif`"}),
+        ("srur", {"frames": 0}, {"SRs and URs"}),
+        ("srur", {"frames": 9}, {"no traffic"}),
+        ("rules", {"lost": 0.01}, {"all receivers get", "a tree for each", "the paper's filter loses"}),
+        ("match", {"middle": 0.4, "none": 0.05, "most": 0.3}, {"most", "a significant", "no message"}),
     ],
 )
-def test_a_statement_on_a_cause_fails_if_the_control_has_the_same_numbers(
-    name: str, good: Callable[[Case], Mapping[str, Any]], changed: Mapping[str, Any], fails: set[str]
+def test_a_statement_fails_if_what_was_measured_does_not_fit_or_its_control_has_the_same_numbers(
+    name: str, changed: Mapping[str, Any], fails: set[str]
 ) -> None:
-    assert {each.holds for each in _judged(name, good).values()} == {True, None}
+    good = _GOOD[name]
+    assert {each.holds for each in _judged(name, good).values()} <= {True, None}
     failed = {
         each.claim
         for each in _judged(name, lambda case: {**good(case), **changed}).values()
@@ -155,69 +151,32 @@ def test_the_limit_of_advertisements_is_a_cause_if_it_brings_the_shares_nearer_i
     limited: Sequence[float], holds: bool | None
 ) -> None:
     """Without the limit, the share with changes every 5 minutes is 45 % in each network."""
-    figure = FIGURES["ra"]()
-    results = {}
-    for case in figure.cases("small"):
-        fives = (
-            limited if (case.facts["changes"], case.facts["variant"]) == ("every 5 min", "") else (None,) * 3
-        )
-        results[case] = [
-            {**_limited(case), **({} if five is None else {"share": five}), "curve": [(0, 0.1)], SEED: seed}
-            for seed, five in enumerate(fives)
-        ]
-    found = [
-        each.holds
-        for each in figure.judge(Results(results))
-        if each.text.endswith("fixed timers: nearer than without the limit")
-    ]
+
+    def runs(case: Case) -> list[Mapping[str, Any]]:
+        of_limit = (case.facts["changes"], case.facts["variant"]) == ("every 5 min", "")
+        return [{**_limited(case), **({"share": five} if of_limit else {})} for five in limited]
+
+    claim = "fixed timers: nearer than without the limit"
+    found = [each for text, each in verdicts(FIGURES["ra"](), runs).items() if text.endswith(claim)]
     assert found == [holds] * 2
-
-
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("fp", _falling, lambda case: {**_falling(case), "steady": 0.31, "above": 0.21}),
-        ("fp", _falling, lambda case: {**_falling(case), "steady": 0.11}),
-        ("fp", _falling, lambda case: {**_falling(case), "drift": 0.021}),
-        ("rules", {"lost": 0, "saved": 0.1}, {"lost": 0.01, "saved": 0.2}),
-        ("match", {"middle": 0.6, "none": 0.2, "most": 0.2}, {"middle": 0.4, "none": 0.05, "most": 0.3}),
-    ],
-)
-def test_statements_follow_what_was_measured(name: str, good: Measured, bad: Measured) -> None:
-    assert {each.holds for each in _judged(name, good).values()} <= {True, None}
-    assert False in {each.holds for each in _judged(name, bad).values()}
 
 
 def test_a_false_negative_after_the_last_advertisement_is_in_no_figure() -> None:
     """Each run is held against the distances in its own network."""
-    figure = FIGURES["fn"]()
-    (case,) = (each for each in figure.cases("small") if each.label == "25 nodes, spt")
     near = {"last_miss_s": 0.009, "settled_s": 0.01, "missed_after_5_s": 0}
     far = {"last_miss_s": 0.019, "settled_s": 0.02, "missed_after_5_s": 0}
 
-    def judged(*runs: Mapping[str, Any]) -> Statement:
-        found = list(figure.judge(Results({case: [{**run, "seed": seed} for seed, run in enumerate(runs)]})))
-        return found[-1]
+    def found(*runs: Mapping[str, Any]) -> Statement:
+        claim = "none after the last RA has come to a sender"
+        return judged(FIGURES["fn"](), lambda _: runs)[f"25 nodes, spt: {claim}"]
 
-    assert (judged(near, far).holds, judged(near, far).measured) == (True, "1 ms before it, or earlier")
-    assert judged({**far, "last_miss_s": 0.02}).measured == "0 ms before it, or earlier"
-    late = judged({**near, "last_miss_s": 0.03}, far)
+    assert (found(near, far).holds, found(near, far).measured) == (True, "1 ms before it, or earlier")
+    assert found({**far, "last_miss_s": 0.02}).measured == "0 ms before it, or earlier"
+    late = found({**near, "last_miss_s": 0.03}, far)
     assert (late.holds, late.measured) == (False, "20 ms after it")
-    assert judged({**near, "last_miss_s": 0.015}, far).holds is False
+    assert found({**near, "last_miss_s": 0.015}, far).holds is False
     # An emulation has no declared delays.
-    assert judged({**near, "settled_s": None}).holds is None
-
-
-def test_changes_of_predicates_may_lose_a_few_deliveries() -> None:
-    figure = FIGURES["fn"]()
-    (case,) = (each for each in figure.cases("small") if each.label.startswith("25 nodes, spt, predicates"))
-
-    def holds(missed: int) -> bool | None:
-        run = {"missed_after_5_s": missed, "expected_after_5_s": 1000}
-        (statement,) = figure.judge(Results({case: [run, run]}))
-        return statement.holds
-
-    assert (holds(0), holds(9), holds(10)) == (True, True, False)
+    assert found({**near, "settled_s": None}).holds is None
 
 
 def test_runs_of_equal_seeds_are_compared() -> None:
@@ -239,25 +198,33 @@ def test_the_rate_of_requests_is_held_against_the_formula() -> None:
     found = statements["25 nodes, spt, every 10 min: packets a second (to 5 %)"]
     assert (found.predicted, found.holds) == ("2", True)
     assert statements["25 nodes, spt, every 8 min: packets a second (to 5 %)"].holds is False
+    assert statements["25 nodes, spt: packets of 8 min over those of 10 min (to 5 %)"].predicted == "1.25"
     stable = statements["25 nodes, spt, every 10 min: stable (the second 2,400 s as the first, to 5 %)"]
     assert (stable.measured, stable.holds) == ("2.08 [2.08, 2.08] and 2.2 [2.2, 2.2]", False)
 
 
-def test_requests_at_exponential_times_are_shown_without_a_judgement() -> None:
-    figure = FIGURES["srur"]()
-    (case,) = (each for each in figure.cases("small") if each.facts["variant"] == "exponential timers")
-    for rate in (2.0, 20.0):
-        (statement,) = figure.judge(Results({case: [{"rate": rate, "rate_before": rate, "frames": 0}]}))
-        assert statement.holds is None
+@pytest.mark.parametrize(
+    ("name", "of", "key", "text", "holds"),
+    [
+        ("srur", "8 min", "rate", "spt: packets of 8", {2.5: True, 2.62: True, 2.65: False, 2.0: False}),
+        # Requests at exponential times are shown without a judgement.
+        ("srur", "exponential", "rate", "exponential timers: ", {2.0: None, 20.0: None}),
+        ("ra", "5 min", "share", "s: 5 and 10 min nearly", {0.2: True, 0.34: True, 0.36: False, 0.04: False}),
+        ("fn", "change", "missed_after_5_s", "25 nodes, spt, pred", {0: True, 9: True, 10: False}),
+    ],
+)
+def test_the_bar_of_a_statement(
+    name: str, of: str, key: str, text: str, holds: Mapping[float, bool | None]
+) -> None:
+    """1.25 to 5 % of 8 minutes over 10; shares at most 15 points apart; below 1 % missed with changes."""
 
+    def found(value: float) -> set[bool | None]:
+        def values(case: Case) -> Mapping[str, Any]:
+            return {**_GOOD[name](case), **({key: value} if of in case.label else {})}
 
-@pytest.mark.parametrize(("of_8", "holds"), [(2.5, True), (2.62, True), (2.65, False), (2.0, False)])
-def test_the_rates_of_8_and_10_minutes_have_the_ratio_of_the_periods(of_8: float, holds: bool) -> None:
-    def measured(case: Case) -> Mapping[str, Any]:
-        return {"rate": of_8 if "8 min" in case.label else 2.0, "rate_before": 2.0, "frames": 0}
+        return {each.holds for claim, each in _judged(name, values).items() if text in claim}
 
-    found = _judged("srur", measured)["25 nodes, spt: packets of 8 min over those of 10 min (to 5 %)"]
-    assert (found.predicted, found.holds) == ("1.25", holds)
+    assert {value: found(value) for value in holds} == {value: {bar} for value, bar in holds.items()}
 
 
 def test_limited_advertisements_are_fewer_than_the_changes() -> None:
@@ -267,20 +234,6 @@ def test_limited_advertisements_are_fewer_than_the_changes() -> None:
     # Of exponential timers, the means add up: with changes every 600 s, 800 s from RA to RA.
     assert 1 / issued(600.0, 1, "exponential timers") == 800
     assert 1 / issued(600.0, 1, "no limit") == 600
-
-
-@pytest.mark.parametrize(("five", "holds"), [(0.2, True), (0.34, True), (0.36, False), (0.04, False)])
-def test_shares_that_are_nearly_equal_are_at_most_15_points_apart(five: float, holds: bool) -> None:
-    """Of changes every 10 minutes: 20 %."""
-
-    def measured(case: Case) -> Mapping[str, Any]:
-        share = five if case.facts["changes"] == "every 5 min" else 0.2
-        return {"share": share, "share_after_first_window": 0, "issued_per_s": 1, "missed": 0}
-
-    found = [
-        each.holds for text, each in _judged("ra", measured).items() if "timers: 5 and 10 min nearly" in text
-    ]
-    assert found == [holds] * 3
 
 
 @pytest.mark.parametrize(
@@ -396,15 +349,6 @@ def test_an_axis_begins_at_0_or_at_the_least_value_below(least: float, bottom: f
     assert axes.get_ylim()[0] == pytest.approx(bottom)
 
 
-@pytest.mark.parametrize(("least", "scale"), [(0.0, "symlog"), (10.0, "log")])
-def test_a_logarithmic_axis_has_a_place_for_0(least: float, scale: str) -> None:
-    axes = Figure().add_subplot()
-    draw(Panel("t", "saved", {"divided": [[(least, 0.8), (100.0, 0.5)]]}, points=True), axes)
-    assert axes.get_xscale() == scale
-    # The point is on the axis.
-    assert np.isfinite(axes.transData.transform((least, 0.8))).all()
-
-
 def test_a_panel_has_the_values_of_the_paper_and_the_last_of_each_curve() -> None:
     axes = Figure().add_subplot()
     curves = {"near": [[(1.0, 0.2), (9.0, 0.5)]], "on it": [[(1.0, 0.3), (9.0, 0.5)]]}
@@ -416,13 +360,22 @@ def test_a_panel_has_the_values_of_the_paper_and_the_last_of_each_curve() -> Non
 
 
 @pytest.mark.parametrize(
-    ("greatest", "percent", "scale"),
-    [(400.0, False, "log"), (300.0, False, "linear"), (400.0, True, "linear")],
+    ("first", "greatest", "percent", "scales"),
+    [
+        (0, 4, True, ("symlog", "linear")),
+        (1, 300, False, ("log", "linear")),
+        (1, 400, False, ("log", "log")),
+        (1, 400, True, ("log", "linear")),
+    ],
 )
-def test_numbers_of_two_decades_have_a_logarithmic_axis(greatest: float, percent: bool, scale: str) -> None:
+def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_two_decades(
+    first: float, greatest: float, percent: bool, scales: tuple[str, str]
+) -> None:
     axes = Figure().add_subplot()
-    draw(Panel("t", "y", {"a": [[(1, 4), (9, greatest)]]}, points=True, percent=percent), axes)
-    assert axes.get_yscale() == scale
+    draw(Panel("t", "y", {"a": [[(first, 4), (9, greatest)]]}, points=True, percent=percent), axes)
+    assert (axes.get_xscale(), axes.get_yscale()) == scales
+    # The point is on the axis.
+    assert np.isfinite(axes.transData.transform((first, 4))).all()
 
 
 @pytest.mark.parametrize(
@@ -454,7 +407,7 @@ def test_a_logarithmic_axis_has_plain_numbers(
 def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
     figure = FIGURES[name]()
     for size in figure.sizes:
-        for panel in figure.panels(Results({case: [] for case in figure.cases(size)})):
+        for panel in figure.panels(results_of(figure, size=size)):
             axes = Figure().add_subplot()
             draw(replace(panel, curves={label: [[(1.0, 0.5)]] for label in panel.curves}), axes)
             looks = [(str(x.get_color()), str(x.get_marker()), x.get_linestyle()) for x in axes.lines]
@@ -548,12 +501,11 @@ def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None
         "workload.predicate_change_interval_s": "5",
     }
     late_case = replace(case, overrides={**case.overrides, **late})
-    row = simulate_job(_job(figure, late_case, 1, "simulate", 0))
-    assert row["error"] is None, row["trace"]
-    statements = list(figure.judge(Results({late_case: [{**row["keys"], "seed": 1}]})))
+    run = measured_run(figure, late_case)
+    statements = figure.judge(Results({late_case: [run]}))
     (after,) = (each for each in statements if each.text.endswith("none after that"))
-    assert (after.holds, after.measured) == (False, f"{row['keys']['missed_after_5_s']} in all runs")
-    assert row["keys"]["missed_after_5_s"] > 0
+    assert (after.holds, after.measured) == (False, f"{run['missed_after_5_s']} in all runs")
+    assert run["missed_after_5_s"] > 0
 
 
 def _page(
@@ -595,13 +547,8 @@ def _cells(lines: Sequence[str], first: str) -> list[list[str]]:
 def test_a_page_has_the_short_tables_of_its_figure_and_the_csv_has_all(tmp_path: Path) -> None:
     long = Table("Long", ("n", "frames"), [(str(n), "1") for n in range(13)])
     hidden = Table("Hidden", ("n", "crossings"), [("1", "2")], on_page=False)
-    tables = [
-        Table("Memory", ("n", "filters"), [("25", "1,234")]),
-        Table("Traffic", ("n", "x"), []),
-        long,
-        hidden,
-    ]
-    lines, rows = _page(tmp_path, tables=tables)
+    memory = Table("Memory", ("n", "filters"), [("25", "1,234")])
+    lines, rows = _page(tmp_path, tables=[memory, Table("Traffic", ("n", "x"), []), long, hidden])
     assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |" in "\n".join(lines)
     assert not [line for line in lines if line.startswith(("Traffic", "Long", "Hidden"))]
     found = [(row["part"], row["n"]) for row in rows if row["part"] not in ("cases", "statements")]
@@ -631,10 +578,15 @@ def test_a_claim_on_many_cases_is_a_row_with_the_least_and_the_greatest_median(t
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_statement_and_table_of_a_figure_is_beside_its_page(tmp_path: Path, name: str) -> None:
+def test_every_statement_and_table_is_beside_its_page_and_no_statement_holds_without_a_run(
+    tmp_path: Path, name: str
+) -> None:
     figure = FIGURES[name]()
-    results = Results({case: [] for case in figure.cases("small")})
+    results = results_of(figure)
     statements = list(figure.judge(results))
+    # Sums of nothing are 0.
+    assert all(each.text.endswith("none after that") for each in statements if each.holds)
+    assert figure.panels(results)
     origin = Origin(name, "small", 1, "simulate")
     path = page_of(figure, origin, Reproduced(results, []), tmp_path)
     with path.with_suffix(".csv").open(encoding="utf-8") as file:

@@ -12,9 +12,10 @@ import networkx as nx
 import pytest
 
 from captures.accounting.direct import Direct
-from testbed.evaluation.figures.reproduction import SEED, Case, Results
+from testbed.evaluation.figures.reproduction import Case
 from testbed.evaluation.figures.rules import _EXAMPLES, Rules, measured
 from testbed.experiments.config.load import find_experiment, load_experiment
+from tests.support.figures import verdicts
 from tests.support.paths import ROOT
 from tests.support.simulated import judged_run
 
@@ -75,14 +76,8 @@ def test_what_srs_repair_and_what_the_filter_saves_is_judged_where_it_loses(
 ) -> None:
     strict = "50 nodes, spt, pif-strict"
     found = _judged({strict: (lost, more), f"{strict}, SRs every 600 s": (asked, more)})
-    assert (
-        tuple(
-            verdict
-            for text, verdict in found.items()
-            if "50 nodes, spt" in text and (_SRS in text or _SPT in text)
-        )
-        == holds
-    )
+    of_spt = (text for text in found if "50 nodes, spt" in text and (_SRS in text or _SPT in text))
+    assert tuple(map(found.get, of_spt)) == holds
 
 
 @pytest.mark.parametrize(
@@ -102,13 +97,6 @@ def _judged(given: dict[str, tuple[tuple[float, ...], tuple[float, ...]]]) -> di
 
     def runs(case: Case) -> list[dict[str, float]]:
         pairs = zip(*given.get(case.label, ((0.0, 0.0), (0.0, 0.0))), strict=True)
-        return [{SEED: seed, "lost": lost, "saved": saved} for seed, (lost, saved) in enumerate(pairs)]
+        return [{"lost": lost, "saved": saved} for lost, saved in pairs]
 
-    figure = Rules()
-    results = Results(
-        {
-            case: runs(case)
-            for case in figure.cases("paper" if any("100" in each for each in given) else "small")
-        }
-    )
-    return {each.text: each.holds for each in figure.judge(results)}
+    return verdicts(Rules(), runs, "paper" if any("100" in each for each in given) else "small")

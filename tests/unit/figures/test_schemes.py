@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,7 @@ from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees
-from testbed.evaluation.figures.reproduction import SEED, Case, Results
-from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.figures.reproduction import Results
 from testbed.evaluation.figures.scheme_memory import (
     UNITS,
     measured_alpha,
@@ -28,22 +26,16 @@ from testbed.evaluation.figures.schemes import (
     Schemes,
     _case,
 )
-from testbed.evaluation.sweeps.job import simulate_job
+from tests.support.figures import measured_run, results_of
 from topos.generators import line, ring
 
 
 @pytest.fixture(scope="module")
 def results() -> Results:
     """Every scheme on 12 nodes, with and without covering; drp on reverse paths, too."""
-    figure = Schemes()
     cases = [_case(12, "spt", scheme, setting, 75, 50) for setting in (_NONE, _FULL) for scheme in SCHEMES]
     cases.append(_case(12, "rpf", "drp", _STATIC, 75, 50))
-    found: dict[Case, list[dict[str, Any]]] = {}
-    for case in cases:
-        row = simulate_job(_job(figure, case, 1, "simulate", 0))
-        assert row["error"] is None, row["trace"]
-        found[case] = [{**row["keys"], SEED: 1}]
-    return Results(found)
+    return Results({case: [measured_run(Schemes(), case)] for case in cases})
 
 
 def test_statements_of_a_run_of_each_scheme(results: Results) -> None:
@@ -80,9 +72,7 @@ def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(re
 def test_a_run_whose_deliveries_are_missed_is_measured_and_fails_its_scheme() -> None:
     """Routers that keep their RAs back for 200 s, so that messages miss receivers after each change."""
     late = _case(12, "spt", "pif", _FULL, 75, 50, protocol__ra_min_interval_s=200)
-    row = simulate_job(_job(Schemes(), late, 3, "simulate", 0))
-    assert row["error"] is None, row["trace"]
-    results = Results({late: [{**row["keys"], "seed": 3}]})
+    results = Results({late: [measured_run(Schemes(), late, 3)]})
     (found,) = (each for each in Schemes().judge(results) if each.text == "pif: delivery function correct")
     assert found.holds is False
     missed, _, _ = found.measured.partition(" missed, 0 of 1 verdicts hold; the first that fails: 12 nodes, ")
@@ -95,15 +85,14 @@ def test_every_scheme_runs_at_every_point_and_what_has_no_run_is_not_judged(size
     figure = Schemes()
     cases = figure.cases(size)
     full = [case for case in cases if case.facts["setting"] == _FULL]
-    assert len({case.label for case in cases}) == len(cases)
     for case in full:
         place = [other.label.replace(f" {other.facts['scheme']},", "") for other in full]
         assert place.count(case.label.replace(f" {case.facts['scheme']},", "")) == len(SCHEMES)
     settings = {case.facts["setting"] for case in cases}
-    texts = [each.text for each in figure.judge(Results({case: [] for case in cases}))]
+    results = results_of(figure, size=size)
+    texts = [each.text for each in figure.judge(results)]
     assert any(_NONE in text for text in texts) == (_NONE in settings)
-    panels = figure.panels(Results({case: [] for case in cases}))
-    assert all(set(panel.curves) == set(SCHEMES) for panel in panels)
+    assert all(set(panel.curves) == set(SCHEMES) for panel in figure.panels(results))
 
 
 def _equal(value: int) -> Predicate:
