@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from pathlib import Path
 
@@ -47,20 +46,12 @@ def test_a_row_counts_the_cases_that_it_names(cases: str, counted: str, tmp_path
 
 
 def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> None:
-    (tmp_path / "fn.md").write_text("Made by `cbcb figure fn --size paper --seeds 2`.\n")
-    (tmp_path / "fn-large.md").write_text("Made by `cbcb figure fn --size large --seeds 2`.\n")
-    for name, few in (("fn", "few of 2"), ("fn-large", "few of 3")):
-        late = "no" if name == "fn-large" else "yes"
-        found = (
-            (few, "at most 2", "yes"),
-            (few, "at most 3", late),
-            ("many", "|M|", "shown"),
-            ("all", "0", "yes"),
-        )
-        with (tmp_path / f"{name}.csv").open("w", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(("part", "claim", "predicted", "holds"))
-            writer.writerows(("statements", *each) for each in found)
+    pages = (("fn", "paper", "few of 2", "yes"), ("fn-large", "large", "few of 3", "no"))
+    for name, size, few, late in pages:
+        (tmp_path / f"{name}.md").write_text(f"Made by `cbcb figure fn --size {size} --seeds 2`.\n")
+        found = (f"{few},at most 2,yes", f"{few},at most 3,{late}", "many,|M|,shown", "all,0,yes")
+        rows = "".join(f"statements,{each}\n" for each in found)
+        (tmp_path / f"{name}.csv").write_text(f"part,claim,predicted,holds\n{rows}")
     lines = claims(tmp_path).splitlines()
     assert lines[lines.index("| claim | expected | holds |") + 2 :] == [
         "| [fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2` |  | 3/3 |",

@@ -12,16 +12,10 @@ import pytest
 from router.protocol.options import SCHEMES
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, tail
-from testbed.evaluation.figures.reproduction import (
-    AMENDED,
-    EMULATED,
-    FIGURES,
-    SIZES,
-    UNCHANGED,
-    Results,
-)
+from testbed.evaluation.figures.reproduction import AMENDED, EMULATED, FIGURES, SIZES, UNCHANGED
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
+from tests.support.figures import results_of
 from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"
@@ -65,17 +59,12 @@ def test_a_page_and_its_picture_are_made_from_its_data(page: Path, tmp_path: Pat
         assert path.read_bytes() == (_FOLDER / path.relative_to(tmp_path)).read_bytes(), path.name
 
 
-def test_the_index_names_the_pages_without_data() -> None:
-    (names,) = re.findall(r"^Pages without data .+?:\n(.+?)\.$", _INDEX, re.MULTILINE | re.DOTALL)
-    assert sorted(re.findall(r"`(\S+?)`", names)) == sorted(
-        page.stem for page in _PAGES if page not in _WITH_DATA
-    )
-
-
-def test_all_data_are_of_pages() -> None:
+def test_data_are_of_pages_and_the_index_names_the_pages_without() -> None:
     assert {each.name for each in (_FOLDER / DATA).iterdir()} == {
         f"{page.stem}.json.gz" for page in _WITH_DATA
     }
+    (names,) = re.findall(r"^Pages without data .+?:\n(.+?)\.$", _INDEX, re.MULTILINE | re.DOTALL)
+    assert {*re.findall(r"`(\S+?)`", names)} == {page.stem for page in _PAGES if page not in _WITH_DATA}
 
 
 def test_a_page_says_whose_rules_ran_and_the_index_where_they_differ() -> None:
@@ -142,38 +131,26 @@ def _made(page: Path) -> Origin:
     return Origin(found[0], found[1], int(found[2]), found[3] or "simulate")
 
 
-def _names(name: str) -> set[str]:
-    """The names that pages of a figure can have."""
-    return {page_name(name, size, engine) for size in SIZES for engine in ENGINES}
-
-
-def _cell(name: str, made: set[str]) -> str:
-    """The first cell of a figure's row: links the page of the paper's size, or else of size small."""
-    page = next(
-        (each for each in (page_name(name, size) for size in ("paper", "small")) if each in made), None
-    )
-    return name if page is None else f"[{name}]({page}.md)"
-
-
 def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_beside_it() -> None:
-    rows = re.findall(r"^\| (\S+) \|", _INDEX, re.MULTILINE)
+    """A figure's first cell links the page of the paper's size, or else that of size small."""
     made = {page.stem for page in _PAGES}
     assert made >= _OUTDATED
-    assert set(rows) - {"page", "---"} == {_cell(name, made) for name in FIGURES}
-    linked = set()
-    for row in _INDEX.splitlines():
-        if row.startswith("| "):
-            name = re.sub(r"\[(\S+)\].*", r"\1", row.split(" | ")[0].removeprefix("| "))
-            of_row = set(re.findall(r"\]\(([\w-]+)\.md\)", row))
-            assert of_row <= _names(name)
-            linked |= of_row
+    named, linked = set(), set()
+    for row in re.findall(r"^\| (?!page |---).+$", _INDEX, re.MULTILINE):
+        cell, of_row = row.split(" | ")[0], set(re.findall(r"\]\(([\w-]+)\.md\)", row))
+        (name,) = re.findall(r"^\| \[?([\w-]+)", cell)
+        first = [each for each in (page_name(name, size) for size in ("paper", "small")) if each in made][:1]
+        assert re.findall(r"\]\(([\w-]+)\.md\)", cell) == first
+        assert of_row <= {page_name(name, size, engine) for size in SIZES for engine in ENGINES}
+        named.add(name)
+        linked |= of_row
+    assert named == set(FIGURES)
     assert made <= linked
 
 
 def test_no_page_replaces_another() -> None:
     """Size emulated cannot be simulated (test_reproductions.py)."""
-    pages = [(size, engine) for size in SIZES for engine in ENGINES]
-    pages.remove((EMULATED, "simulate"))
+    pages = {(size, engine) for size in SIZES for engine in ENGINES} - {(EMULATED, "simulate")}
     names = Counter(page_name(name, *page) for name in FIGURES for page in pages)
     assert len(names) == names.total() == 7 * len(FIGURES)
 
@@ -181,18 +158,15 @@ def test_no_page_replaces_another() -> None:
 @pytest.mark.parametrize(
     ("name", "size", "engine", "page"),
     [
-        ("fn", "small", "simulate", "fn-small"),
-        ("fn", "paper", "simulate", "fn"),
         ("fn", "large", "run", "fn-large-emulated"),
         ("schemes", "paper", "run", "schemes-paper-emulated"),
-        ("schemes", "emulated", "run", "schemes-emulated"),
     ],
 )
 def test_the_files_of_a_page_have_its_name(
     name: str, size: str, engine: str, page: str, tmp_path: Path
 ) -> None:
     figure = FIGURES[name]()
-    done = Reproduced(Results({case: [] for case in figure.cases(size)}), [])
+    done = Reproduced(results_of(figure, size=size), [])
     path = page_of(figure, Origin(name, size, 1, engine), done, tmp_path)
     assert path == tmp_path / f"{page}.md"
     assert f"]({page}.svg)" in path.read_text()
