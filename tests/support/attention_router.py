@@ -10,12 +10,12 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
-from router.protocol.services.attention import Index, Register, Registered, Upload
+from router.protocol.services.attention import DeliverPublication, Index, Register, Registered, Upload
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
 from router.protocol.services.attention.rounds import State
 from router.protocol.services.attention.service import Attention
-from router.wire.frames import Body, Frame, FrameType, Subscription
+from router.wire.frames import Body, Frame, FrameType, Publication, Subscription
 from tests.support.one_router import received, sent, set_up
 
 #: A SUB of 10 s for two publications of at most 100 s.
@@ -62,6 +62,20 @@ def register(
 
 def types(actions: list[Action]) -> list[str]:
     return [frame.type.name for _, frame in sent(actions)]
+
+
+def subs(actions: list[Action]) -> list[tuple[set[int], Subscription]]:
+    """The SUBs that are sent, with their interfaces."""
+    return [(to, frame.body) for to, frame in sent(actions) if isinstance(frame.body, Subscription)]
+
+
+def pubs(actions: list[Action]) -> list[Publication]:
+    return [frame.body for _, frame in sent(actions) if isinstance(frame.body, Publication)]
+
+
+def delivered(actions: list[Action]) -> list[int]:
+    """The numbers of the publications that are delivered, without the incarnation."""
+    return [each.seq & 0xFFFF_FFFF for each in actions if isinstance(each, DeliverPublication)]
 
 
 def crowd(router: Router) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import Message, Predicate
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import ApplicationGone, Event, FrameReceived, Refused, Tick
+from router.protocol.options import RouterOptions
 from router.protocol.services import RequestError
 from router.protocol.services.attention import (
-    DeliverPublication,
     Index,
     Refresh,
     Register,
@@ -25,7 +25,7 @@ from router.protocol.services.attention import (
     Upload,
 )
 from router.protocol.services.attention.cache import Cache, Cached
-from router.protocol.services.attention.dissemination import AttentionOptions, FanOut, Flushed
+from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
 from router.recording import describe_frame
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
@@ -42,37 +42,52 @@ from router.wire.frames import (
 )
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.predicate import encode_predicate
-from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, types, upload
-from tests.support.one_router import INCARNATION, NODE, received, sent
+from tests.support.attention_network import ANY_OPTIONS
+from tests.support.attention_router import (
+    SUB,
+    attention_router,
+    delivered,
+    frame_of,
+    pubs,
+    put,
+    register,
+    state_of,
+    sub,
+    subs,
+    types,
+    upload,
+)
+from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
 from tests.support.whole_frames import decode, encode
 
 
-def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: float = 0.0) -> list[Cached]:
-    return cache.select(predicate, most, frozenset(Index), oldest_at, lambda _: True)
+def _cache(*publications: tuple[float, float, Index, Sequence[float]], **options: Any) -> Cache:
+    """A cache with publications, numbered from 0: uploaded at, cached at, index, used at."""
+    cache = Cache(AttentionOptions(**options))
+    for number, (at, cached_at, index, uses) in enumerate(publications):
+        cached = Cached((0, number), Message({"x": 1}), at, cached_at)
+        put(cache, cached, index)
+        for now in uses:
+            cache.used(cached, now)
+    return cache
+
+
+def _selected(cache: Cache, text: str = "x = 1", most: int = 50, oldest_at: float = 0.0) -> list[int]:
+    """The numbers of the publications that are selected."""
+    found = cache.select(parse_predicate(text), most, frozenset(Index), oldest_at, lambda _: True)
+    return [cached.id[1] for cached in found]
 
 
 def test_a_pending_publication_goes_once_to_a_subscription_that_passes() -> None:
     router = attention_router()
     assert types(upload(router, x=1)) == []
     actions = received(router, 11, sub())
-    ((pub_to, pub), (sub_to, onward)) = sent(actions)
-    assert (pub_to, sub_to) == ({1}, {2, 3})
-    assert isinstance(pub.body, Publication)
-    assert isinstance(onward.body, Subscription)
-    assert (pub.body.homes, pub.body.flags) == ((11,), PublicationFlags.PENDING)
-    assert onward.body.remaining == 1
+    assert [to for to, _ in sent(actions)] == [{1}, {2, 3}]
+    ((pub,), ((_, onward),)) = pubs(actions), subs(actions)
+    assert (pub.homes, pub.flags, onward.remaining) == ((11,), PublicationFlags.PENDING, 1)
     # A second subscription of the same home does not get it: it is in OPT now.
     assert types(received(router, 11, sub(seq=2))) == ["SUB"]
     assert [cached.index for cached in state_of(router).cache] == [Index.OPT]
-
-
-def test_a_subscription_that_is_served_here_goes_no_further() -> None:
-    router = attention_router()
-    for _ in range(3):
-        upload(router, x=1)
-    assert types(received(router, 11, sub())) == ["PUB", "PUB"]
-    # No entry: a further upload stays here.
-    assert types(upload(router, x=1)) == []
 
 
 def test_copies_and_old_rounds_of_a_sub_are_dropped() -> None:
@@ -111,10 +126,9 @@ def test_pdp_pushes_before_the_deadline_and_no_more_than_is_lacking() -> None:
 def test_a_second_copy_of_a_pub_is_dropped_and_homes_that_were_served_are_left_out() -> None:
     router = attention_router(en_route=True)
     body = Publication(21, 1, 0, Message({"x": 1}), PublicationFlags.PENDING, (12, 13))
-    ((to, frame),) = sent(received(router, 21 - 10, frame_of(FrameType.PUB, 21, 1, body)))
-    assert to == {2}  # node 13 is not in the subtree of this tree
-    assert isinstance(frame.body, Publication)
-    assert frame.body.homes == (12,)
+    actions = received(router, 11, frame_of(FrameType.PUB, 21, 1, body))
+    # Node 13 is not in the subtree of this tree.
+    assert ([to for to, _ in sent(actions)], [pub.homes for pub in pubs(actions)]) == ([{2}], [(12,)])
     assert received(router, 11, frame_of(FrameType.PUB, 21, 1, body)) == []
     assert received(router, 11, frame_of(FrameType.PUB, 21, 2, body)) == []
     assert router.counters.dropped["pub_duplicate"] == 1
@@ -139,9 +153,7 @@ def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
 
     # Who got it is not known: a refreshed subscription takes none, a new one does.
     def taken(refreshed: bool) -> list[int]:
-        event = Register(1, parse_predicate("x = 1"), 5, 5.0, 60.0, refreshed)
-        actions = router.handle(event, 10.0)
-        return [each.seq for each in actions if isinstance(each, DeliverPublication)]
+        return delivered(register(router, 5, 5.0, 60.0, 10.0, refreshed=refreshed)[1])
 
     assert [taken(True), taken(False)] == [[], [2, 4]]
 
@@ -180,19 +192,16 @@ def test_no_frame_takes_the_identifier_of_an_upload_that_is_still_to_come(kind: 
 
 
 def test_policies_say_which_publication_leaves_first() -> None:
+    publications = (
+        (5.0, 10.0, Index.PPT, ()),
+        (1.0, 11.0, Index.DPT, (14.0,)),
+        (9.0, 12.0, Index.OPT, ()),
+        (7.0, 13.0, Index.PPT, ()),
+    )
+
     def left(replacement: str, types: str = "ignored") -> int:
-        cache = Cache(
-            AttentionOptions(cache_publications=3, replacement=replacement, replacement_types=types)  # type: ignore[arg-type]
-        )
-        # Number: uploaded at, cached at, index.
-        for number, (at, now, index) in enumerate(
-            [(5.0, 10.0, Index.PPT), (1.0, 11.0, Index.DPT), (9.0, 12.0, Index.OPT), (7.0, 13.0, Index.PPT)]
-        ):
-            cached = Cached((0, number), Message({"x": 1}), at, now)
-            put(cache, cached, index)
-            if number == 1:
-                cache.used(cached, 14.0)
-        (evicted,) = cache.evict()
+        ways = {"replacement": replacement, "replacement_types": types}
+        (evicted,) = _cache(*publications, cache_publications=3, **ways).evict()
         return evicted.id[1]
 
     assert [left(name) for name in ("lf", "mf", "lru", "mru", "mfu")] == [1, 2, 0, 1, 1]
@@ -213,15 +222,21 @@ def test_a_publication_that_several_filters_select_is_selected_once(text: str) -
     cache = Cache(AttentionOptions())
     for number, attributes in enumerate(({"x": 1, "y": 2}, {"x": 1, "y": 0}, {"y": 2}, {"x": 0, "y": 0})):
         put(cache, Cached((0, number), Message(attributes), 0.0, 0.0), Index.OPT)
-    assert [cached.id[1] for cached in _selected(cache, parse_predicate(text))] == [0, 1, 2]
+    assert _selected(cache, text) == [0, 1, 2]
 
 
 def test_selection_by_index_comes_before_the_policy() -> None:
-    cache = Cache(AttentionOptions(selection="mf", selection_types=True))
-    for number, index in enumerate((Index.PPT, Index.OPT, Index.DPT)):
-        put(cache, Cached((0, number), Message({"x": 1}), float(-number), 0.0), index)
-    found = _selected(cache, parse_predicate("x = 1"), 2, -10.0)
-    assert [cached.id[1] for cached in found] == [2, 1]
+    publications = [(-float(n), 0.0, index, ()) for n, index in enumerate((Index.PPT, Index.OPT, Index.DPT))]
+    cache = _cache(*publications, selection="mf", selection_types=True)
+    assert _selected(cache, most=2, oldest_at=-10.0) == [2, 1]
+
+
+def test_policies_say_which_publication_is_delivered_first() -> None:
+    used = {5.0: [13.0], 9.0: [], 1.0: [11.0, 12.0]}
+    publications = [(at, 10.0, Index.DPT, uses) for at, uses in used.items()]
+    orders = {"lf": [2, 0, 1], "mf": [1, 0, 2], "lru": [1, 2, 0], "mru": [0, 2, 1], "mfu": [2, 0, 1]}
+    found = {name: _selected(_cache(*publications, selection=name), most=3) for name in orders}
+    assert found == orders
 
 
 def test_an_application_that_leaves_ends_no_more_subscriptions_than_it_may_have() -> None:
@@ -275,15 +290,13 @@ def test_the_memory_of_a_subscription_does_not_grow_with_its_subs() -> None:
     for body in subs:
         received(router, 11, sub(body=body))
     state = state_of(router)
-    entry = state.table.get((11, 1), 0.0)
-    assert entry is not None
+    (entry,) = state.table
     assert len(entry.nonces) == 8
     assert router.counters.dropped["sub_refused"] == 992
     # The next round is another matter, and the timers of former ones are forgotten.
     for body in subs:
         received(router, 11, sub(body=replace(body, round=body.nonce + 1)))
-    entry = state.table.get((11, 1), 0.0)
-    assert entry is not None
+    (entry,) = state.table
     assert entry.round == 1000
     assert len(state.timers) + len(state.table._ends) < 100
     assert router.next_deadline() == 1e9
@@ -298,21 +311,17 @@ def test_a_subscription_that_is_withdrawn_leaves_no_timer_until_its_deadline() -
     assert len(state_of(router).timers) < 100
 
 
+#: A request that can be served.
+_REGISTER = {"predicate": "x = 1", "max": 1, "lifetime_s": 5, "freshness_s": 5}
+
+
 @pytest.mark.parametrize(
     ("op", "request_", "error"),
     [
-        ("register", {}, "predicate: expected a text, got None"),
-        ("register", {"predicate": "x = 1", "max": True}, "max: expected an integer from 1 to"),
-        (
-            "register",
-            {"predicate": "x = 1", "max": 1, "lifetime_s": 0},
-            "lifetime_s: expected a number above",
-        ),
-        (
-            "register",
-            {"predicate": "x = 1", "max": 1, "lifetime_s": 1, "freshness_s": 1, "refreshed": 1},
-            "refreshed: expected true or false",
-        ),
+        ("register", _REGISTER | {"predicate": None}, "predicate: expected a text, got None"),
+        ("register", _REGISTER | {"max": True}, "max: expected an integer from 1 to"),
+        ("register", _REGISTER | {"lifetime_s": 0}, "lifetime_s: expected a number above"),
+        ("register", _REGISTER | {"refreshed": 1}, "refreshed: expected true or false"),
         ("refresh", {"subscription": 7}, "subscription: 7 is none of this application's"),
         ("unregister", {"subscription": -1}, "subscription: expected an integer from 0"),
         ("publish", {}, "expected either 'message' or 'attributes'"),
@@ -328,10 +337,7 @@ def test_a_request_that_cannot_be_served_says_why(op: str, request_: dict[str, A
 def test_a_round_that_is_not_over_cannot_be_refreshed() -> None:
     router = attention_router()
     commands: Mapping[str, Any] = router.session(1).commands()
-    limits = {"max": 1, "lifetime_s": 5, "freshness_s": 5}
-    answer, _ = commands["register"](
-        {"predicate": "x = 1", **limits}, lambda event: router.handle(event, 0.0)
-    )
+    answer, _ = commands["register"](_REGISTER, lambda event: router.handle(event, 0.0))
     with pytest.raises(RequestError, match="round 0 is not over"):
         commands["refresh"](answer, lambda event: router.handle(event, 1.0))
     router.handle(Tick(), 5.0)
@@ -386,19 +392,12 @@ _EVENTS = st.one_of(
 )
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 2), _EVENTS), max_size=30),
-    st.sampled_from(["eon", "pdp"]),
-    st.sampled_from(["pending", "all"]),
-    st.sampled_from(get_args(Flushed)),
-    st.sampled_from(get_args(FanOut)),
-)
+@given(st.lists(st.tuples(st.floats(0, 2), _EVENTS), max_size=30), ANY_OPTIONS)
 @settings(deadline=None, max_examples=80)
-def test_no_frame_harms_a_router(
-    events: list[tuple[float, Event]], strategy: str, remote: str, flushing: str, fan_out: str
-) -> None:
-    ways = {"strategy": strategy, "remote": remote, "flushing": flushing, "fan_out": fan_out}
-    router = attention_router(**ways, cache_publications=2, en_route=True)
+def test_no_frame_harms_a_router(events: list[tuple[float, Event]], options: AttentionOptions) -> None:
+    # What waits for a slow interface outlives the ticks below.
+    options = replace(options, cache_publications=2, pace_mbps=None)
+    router = set_up(RouterOptions(service="attention", service_options=options))
     now, frames = 0.0, 0
     for wait, event in events:
         now += wait
@@ -420,17 +419,18 @@ def test_no_frame_harms_a_router(
     assert router.idle
 
 
-def test_one_sub_releases_many_publications() -> None:
+def test_one_sub_releases_many_publications_and_goes_no_further_if_it_is_served_here() -> None:
     router = attention_router()
     for _ in range(200):
         upload(router, x=1)
     assert types(received(router, 11, sub(body=replace(SUB, remaining=150)))) == ["PUB"] * 150
     assert not len(state_of(router).table._active)
+    # The SUB went no further, and a further upload stays here.
+    assert types(upload(router, x=1)) == []
     # What is left goes to the next subscription, and the SUB goes on.
-    *pubs, (_, onward) = sent(received(router, 11, sub(seq=2, body=replace(SUB, remaining=150))))
-    assert len(pubs) == 50
-    assert isinstance(onward.body, Subscription)
-    assert onward.body.remaining == 100
+    actions = received(router, 11, sub(seq=2, body=replace(SUB, remaining=150)))
+    assert len(pubs(actions)) == 51
+    assert [onward.remaining for _, onward in subs(actions)] == [99]
 
 
 def test_a_neighbour_leaves_room_for_the_subscriptions_of_others() -> None:

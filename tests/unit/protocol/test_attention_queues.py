@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +12,11 @@ from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Settle, Tick
-from router.protocol.options import RouterOptions
 from router.protocol.services.attention import Index, Upload
-from router.protocol.services.attention.dissemination import AttentionOptions
-from router.protocol.services.attention.service import Attention
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Overload, Publication, PublicationFlags, Subscription
 from tests.support.attention_router import attention_router, frame_of, register, state_of, sub, types, upload
-from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
+from tests.support.one_router import INCARNATION, NODE, received, sent
 
 _NONE, _CUSTODY = PublicationFlags.NONE, PublicationFlags.CUSTODY
 _TAKEN, _REFUSED = PublicationFlags.TAKEN, PublicationFlags.REFUSED
@@ -175,20 +173,16 @@ _MBPS = 0.01
 
 
 def _paced(**options: Any) -> Router:
-    given = AttentionOptions(**({"pace_mbps": _MBPS} | options))
-    return set_up(RouterOptions(service="attention", service_options=given))
+    return attention_router(**({"pace_mbps": _MBPS} | options))
 
 
-def _subscribe(router: Router, x: int, lifetime_s: float, seq: int) -> None:
+def _subscribe(router: Router, x: int, lifetime_s: float, seq: int, issuer: int = 11) -> None:
     body = Subscription(0, 1, 100, round(lifetime_s * 1e6), 10**12, parse_predicate(f"x = {x}"))
-    received(router, 11, Frame(FrameType.SUB, 11, seq, 1, 9, body))
+    received(router, 11, sub(issuer, seq, body))
 
 
-def _x(frame: Frame) -> int:
-    assert isinstance(frame.body, Publication)
-    value = frame.body.message["x"]
-    assert isinstance(value, int)
-    return value
+def _xs(sent_: Iterable[tuple[object, Frame]]) -> list[Any]:
+    return [frame.body.message["x"] for _, frame in sent_ if isinstance(frame.body, Publication)]
 
 
 def _drained(router: Router) -> list[tuple[float, Frame]]:
@@ -216,15 +210,15 @@ def _congested(**options: Any) -> Router:
 
 
 def test_publications_leave_in_the_order_of_the_scheduler() -> None:
-    assert [_x(frame) for _, frame in _drained(_congested())] == [1, 2, 3]
-    assert [_x(frame) for _, frame in _drained(_congested(scheduler="cbf"))] == [3, 2, 1]
+    assert _xs(_drained(_congested())) == [1, 2, 3]
+    assert _xs(_drained(_congested(scheduler="cbf"))) == [3, 2, 1]
 
 
 @pytest.mark.parametrize(("scheduler", "kept"), [("fifo", [1, 2]), ("cbf", [3, 2])])
 def test_a_full_queue_drops_what_would_leave_last(scheduler: str, kept: list[int]) -> None:
     router = _congested(scheduler=scheduler, queue_publications=2)
     assert router.counters.dropped["queue_full"] == 1
-    assert [_x(frame) for _, frame in _drained(router)] == kept
+    assert _xs(_drained(router)) == kept
 
 
 def test_an_interface_sends_no_more_than_its_bandwidth_and_publications_age_meanwhile() -> None:
@@ -246,12 +240,10 @@ def test_control_frames_do_not_wait_and_use_the_bandwidth() -> None:
     router = _congested()
     before = router.next_deadline()
     assert before is not None
-    body = Subscription(0, 1, 1, 10**7, 10**12, parse_predicate("x = 9"))
-    ((_, sub),) = sent(received(router, 12, Frame(FrameType.SUB, 12, 1, 1, 9, body), 10.0))
-    assert sub.type is FrameType.SUB
-    after = router.next_deadline()
-    assert after is not None
-    assert after == pytest.approx(before + (14 + len(fragment(sub)[0])) * 8e-6 / _MBPS)
+    ((_, asked),) = sent(received(router, 12, sub(12), 10.0))
+    assert asked.type is FrameType.SUB
+    used_s = (14 + len(fragment(asked)[0])) * 8e-6 / _MBPS
+    assert router.next_deadline() == pytest.approx(before + used_s)
 
 
 def test_priority_passes_from_a_subscription_that_has_ended_to_the_rest() -> None:
@@ -262,18 +254,7 @@ def test_priority_passes_from_a_subscription_that_has_ended_to_the_rest() -> Non
         due = router.next_deadline()
         assert due is not None
         frames += sent(router.handle(Tick(), max(25.0, due)))
-    assert [_x(frame) for _, frame in frames] == [2, 1, 3]
-
-
-def _deadlines(router: Router, homes: tuple[int, ...]) -> list[float]:
-    """The deadlines of the subscriptions for which a PUB that waits at interface 1 counts."""
-    for seq in (1, 2):
-        body = Publication(12, seq, 0, Message({"x": 1}), PublicationFlags.NONE, homes)
-        received(router, 12, Frame(FrameType.PUB, 12, seq, 1, 9, body), 1.0)
-    assert isinstance(router._service, Attention)
-    assert router._service._pacing is not None
-    (waiting,) = router._service._pacing._interfaces[1].queue
-    return waiting.deadlines
+    assert _xs(frames) == [2, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -291,18 +272,22 @@ def test_priority_counts_the_subscriptions_of_every_home_that_lack_publications(
 ) -> None:
     router = _paced(scheduler="cbf")
     for issuer, seq, lifetime_s in ((11, 1, 20.0), (11, 2, 30.0), (21, 1, 40.0)):
-        body = Subscription(0, 1, 100, round(lifetime_s * 1e6), 10**12, parse_predicate("x = 1"))
-        received(router, 11, Frame(FrameType.SUB, issuer, seq, 1, 9, body))
+        _subscribe(router, 1, lifetime_s, seq, issuer)
     for issuer, seq in ended:
-        received(router, 11, Frame(FrameType.OVERLOAD, issuer, seq, 1, 9, Overload(0)))
-    assert _deadlines(router, homes) == deadlines
+        received(router, 11, frame_of(FrameType.OVERLOAD, issuer, seq, Overload(0)))
+    # The second of two PUBs waits at interface 1.
+    for seq in (1, 2):
+        body = Publication(12, seq, 0, Message({"x": 1}), PublicationFlags.NONE, homes)
+        received(router, 12, frame_of(FrameType.PUB, 12, seq, body), 1.0)
+    (waiting,) = router._service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
+    assert waiting.deadlines == deadlines
 
 
 def test_the_greatest_age_of_a_frame_does_not_grow_in_a_queue() -> None:
     router = _paced()
     for seq in (1, 2):
         body = Publication(11, seq, 2**64 - 1, Message({"x": 1}), PublicationFlags.NONE, (12,))
-        received(router, 11, Frame(FrameType.PUB, 11, seq, 1, 9, body), 10.0)
+        received(router, 11, frame_of(FrameType.PUB, 11, seq, body), 10.0)
     ((_, waited),) = _drained(router)
     assert isinstance(waited.body, Publication)
     assert waited.body.age_us == 2**64 - 1
@@ -313,7 +298,7 @@ def test_frames_of_a_retired_epoch_do_not_leave() -> None:
     router = _congested()
     waiting = router._service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
     waiting[0].frame = replace(waiting[0].frame, epoch=77)
-    assert [_x(frame) for _, frame in _drained(router)] == [2, 3]
+    assert _xs(_drained(router)) == [2, 3]
     assert router.counters.dropped["unknown_epoch"] == 1
     router.handle(Settle(), 99.0)
     assert router.idle

@@ -14,7 +14,6 @@ from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention import (
-    DeliverPublication,
     Index,
     IndexChanged,
     Outcome,
@@ -22,11 +21,9 @@ from router.protocol.services.attention import (
     RoundEnded,
     relay,
 )
-from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import (
     TRANSITIONS,
     AttentionOptions,
-    PolicyName,
     StrategyName,
     Transition,
     Trigger,
@@ -47,11 +44,13 @@ from tests.support.attention_router import (
     SUB,
     attention_router,
     crowd,
+    delivered,
     frame_of,
-    put,
+    pubs,
     register,
     state_of,
     sub,
+    subs,
     types,
     upload,
 )
@@ -62,16 +61,12 @@ from tests.support.protocol_network import graph_of
 
 def _asked(actions: list[Action]) -> list[tuple[set[int], int]]:
     """The SUBs that are sent: interfaces, and publications that they ask for."""
-    return [(to, frame.body.remaining) for to, frame in sent(actions) if isinstance(frame.body, Subscription)]
+    return [(to, body.remaining) for to, body in subs(actions)]
 
 
-def test_a_sub_asks_every_child_for_all_that_is_lacking() -> None:
-    _, actions = register(attention_router(), 5)
-    assert _asked(actions) == [({1, 2, 3}, 5)]
-
-
-def test_a_divided_sub_asks_every_child_for_a_share() -> None:
+def test_a_sub_asks_every_child_for_all_that_is_lacking_and_a_divided_sub_for_a_share() -> None:
     """The shares of a home and of a router on the way add up to what is lacking; a share of 0 is not sent."""
+    assert _asked(register(attention_router(), 5)[1]) == [({1, 2, 3}, 5)]
     router = attention_router(fan_out="divided")
     assert _asked(register(router, 5)[1]) == [({1, 2}, 2), ({3}, 1)]
     assert _asked(register(router, 2)[1]) == [({1, 2}, 1)]
@@ -159,7 +154,7 @@ def test_what_a_router_pushed_and_what_its_child_offered_count_both(counts: bool
     assert [asked for _, asked, _ in _walks(received(router, 10 + min(to), back, 2.0))] == [lacking]
 
 
-def test_a_relay_sends_a_sequential_sub_back_after_its_last_child() -> None:
+def test_a_askedsends_a_sequential_sub_back_after_its_last_child() -> None:
     router = attention_router(fan_out="sequential")
     upload(router, x=1)
     asking = sub(body=replace(SUB, nonce=2, remaining=4))
@@ -210,14 +205,13 @@ def test_a_home_repeats_a_sequential_sub_that_does_not_come_back(late_s: float) 
     """
     router = attention_router(fan_out="sequential")
     _, actions = register(router, 5, lifetime_s=64.0)
-    nonces, times, now = {sent(actions)[0][1].body.nonce}, [], 0.0  # type: ignore[union-attr]
+    nonces, times, now = {subs(actions)[0][1].nonce}, [], 0.0
     while (due := router.next_deadline()) is not None and due < 64.0:
         now = due + late_s
-        for _, frame in sent(router.handle(Tick(), now)):
-            assert isinstance(frame.body, Subscription)
-            nonces.add(frame.body.nonce)
+        for _, body in subs(router.handle(Tick(), now)):
+            nonces.add(body.nonce)
             times.append(now)
-            assert frame.body.flags == SubscriptionFlags.TOP_UP
+            assert body.flags == SubscriptionFlags.TOP_UP
     assert times == pytest.approx([32.0, 48.0, 56.0, 60.0, 62.0, 63.0], abs=1e-3)
     assert len(nonces) == 7
 
@@ -296,9 +290,8 @@ def test_a_sub_that_releases_many_publications_goes_on_with_the_lifetime_that_is
     assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB", "PUB"]
     actions = router.handle(Tick(), 2.0)
     assert types(actions) == ["PUB", "SUB"]
-    *_, (_, onward) = sent(actions)
-    assert isinstance(onward.body, Subscription)
-    assert (onward.body.lifetime_left_us, onward.body.remaining) == (8_000_000, 97)
+    ((_, onward),) = subs(actions)
+    assert (onward.lifetime_left_us, onward.remaining) == (8_000_000, 97)
 
 
 @pytest.mark.parametrize("until", [0.0, 10.0])
@@ -378,20 +371,15 @@ def test_a_new_round_cancels_both_the_push_and_the_search_of_the_one_before(
 def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
     router = attention_router(top_up_s=2.0)
     number, actions = register(router, 5)
-    ((_, first),) = sent(actions)
+    ((_, first),) = subs(actions)
     upload(router, 1.0, x=1)
-    ((to, again),) = sent(router.handle(Tick(), 8.0))
-    assert isinstance(first.body, Subscription)
-    assert isinstance(again.body, Subscription)
-    assert (to, again.seq) == ({1, 2, 3}, number)
-    assert again.body == replace(
-        first.body,
-        nonce=again.body.nonce,
-        remaining=4,
-        lifetime_left_us=2_000_000,
-        flags=SubscriptionFlags.TOP_UP,
+    actions = router.handle(Tick(), 8.0)
+    ((to, again),) = subs(actions)
+    assert (to, [frame.seq for _, frame in sent(actions)]) == ({1, 2, 3}, [number])
+    assert again == replace(
+        first, nonce=again.nonce, remaining=4, lifetime_left_us=2_000_000, flags=SubscriptionFlags.TOP_UP
     )
-    assert again.body.nonce != first.body.nonce
+    assert again.nonce != first.nonce
 
 
 @pytest.mark.parametrize(
@@ -403,7 +391,7 @@ def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
         ("all", SubscriptionFlags.REFRESHED, False, ["SUB"]),
     ],
 )
-def test_a_relay_sends_a_new_subscription_what_others_had_and_names_it(
+def test_a_askedsends_a_new_subscription_what_others_had_and_names_it(
     remote: str, flags: SubscriptionFlags, known: bool, frames: list[str]
 ) -> None:
     router = attention_router(remote=remote)
@@ -414,13 +402,10 @@ def test_a_relay_sends_a_new_subscription_what_others_had_and_names_it(
     body = replace(SUB, flags=flags, offered=(cached.id,) if known else ())
     actions = received(router, 12, sub(issuer=12, body=body))
     assert types(actions) == frames
-    *_, (_, onward) = sent(actions)
-    assert isinstance(onward.body, Subscription)
-    assert onward.body.offered == ((cached.id,) if known or "PUB" in frames else ())
-    if "PUB" in frames:
-        (_, pub), *_ = sent(actions)
-        assert isinstance(pub.body, Publication)
-        assert (pub.body.flags, pub.body.homes) == (PublicationFlags.NONE, (12,))
+    ((_, onward),) = subs(actions)
+    assert onward.offered == ((cached.id,) if known or "PUB" in frames else ())
+    for pub in pubs(actions):
+        assert (pub.flags, pub.homes) == (PublicationFlags.NONE, (12,))
 
 
 def test_a_home_that_asks_for_all_names_what_its_round_got() -> None:
@@ -428,9 +413,8 @@ def test_a_home_that_asks_for_all_names_what_its_round_got() -> None:
         router = attention_router(remote=remote)
         upload(router, x=1)
         (cached,) = state_of(router).cache
-        ((_, asked),) = sent(register(router, 5)[1])
-        assert isinstance(asked.body, Subscription)
-        assert asked.body.offered == ((cached.id,) if remote == "all" else ())
+        ((_, asked),) = subs(register(router, 5)[1])
+        assert asked.offered == ((cached.id,) if remote == "all" else ())
 
 
 def test_a_sub_waits_for_the_first_epoch() -> None:
@@ -438,13 +422,8 @@ def test_a_sub_waits_for_the_first_epoch() -> None:
     assert types(register(router, 5)[1]) == []
     assert not router.idle
     control(router, FrameType.TABLE, 1, TABLE, 3.0)
-    ((_, asked),) = [
-        each
-        for each in sent(control(router, FrameType.COMMIT, 1, Commit(1), 4.0))
-        if each[1].type is FrameType.SUB
-    ]
-    assert isinstance(asked.body, Subscription)
-    assert asked.body.lifetime_left_us == 6_000_000
+    ((_, asked),) = subs(control(router, FrameType.COMMIT, 1, Commit(1), 4.0))
+    assert asked.lifetime_left_us == 6_000_000
     assert router.idle
 
 
@@ -471,9 +450,6 @@ def test_a_frame_goes_no_further_than_its_hop_limit(kind: FrameType) -> None:
     assert router.counters.dropped["hop_limit"] == 1
 
 
-_FLAGS = [PublicationFlags.NONE, PublicationFlags.PENDING]
-
-
 def _lasting(remaining: int, freshness_s: float = 100.0) -> Subscription:
     """The body of a SUB of 90 s."""
     return Subscription(0, 1, remaining, 90_000_000, round(freshness_s * 1e6), SUB.predicate)
@@ -485,36 +461,18 @@ def _pub(router: Router, seq: int, homes: tuple[int, ...], flags: PublicationFla
     return received(router, 11, frame_of(FrameType.PUB, 11, seq, body))
 
 
-def _publications(actions: list[Action]) -> list[Publication]:
-    return [frame.body for _, frame in sent(actions) if isinstance(frame.body, Publication)]
-
-
-def _delivered(actions: list[Action]) -> list[int]:
-    """The numbers of the publications that are delivered, without the incarnation."""
-    return [each.seq & 0xFFFF_FFFF for each in actions if isinstance(each, DeliverPublication)]
-
-
 # Ages.
 
 
-def test_a_publication_of_the_cache_is_sent_with_its_age() -> None:
-    router = attention_router()
-    upload(router, x=1)
-    (pub,) = _publications(received(router, 11, sub(), 5.0))
-    assert pub.age_us == 5_000_000
-
-
 def test_a_publication_that_is_too_old_takes_the_place_of_no_other() -> None:
-    """At a router that a SUB reaches, and at the home."""
-    for asks in ("sub", "register"):
-        router = attention_router()
+    """At a router that a SUB reaches, which sends the other with its age, and at the home."""
+    asked, home = attention_router(), attention_router()
+    for router in (asked, home):
         upload(router, 0.0, x=1)
         upload(router, 4.0, x=1)
-        if asks == "sub":
-            actions = received(router, 11, sub(body=_lasting(1, freshness_s=3.0)), 5.0)
-            assert [pub.age_us for pub in _publications(actions)] == [1_000_000]
-        else:
-            assert _delivered(register(router, 1, freshness_s=3.0, now=5.0)[1]) == [2]
+    actions = received(asked, 11, sub(body=_lasting(1, freshness_s=3.0)), 5.0)
+    assert [pub.age_us for pub in pubs(actions)] == [1_000_000]
+    assert delivered(register(home, 1, freshness_s=3.0, now=5.0)[1]) == [2]
 
 
 def test_a_pending_publication_goes_to_no_home_for_which_it_is_too_old() -> None:
@@ -522,8 +480,8 @@ def test_a_pending_publication_goes_to_no_home_for_which_it_is_too_old() -> None
     received(router, 11, sub(body=_lasting(2, freshness_s=3.0)))
     received(router, 12, sub(issuer=12, body=_lasting(2)))
     upload(router, x=1)
-    pubs = _publications(received(router, 13, sub(issuer=13, body=_lasting(2)), 5.0))
-    assert [pub.homes for pub in pubs] == [(12,), (13,)]
+    actions = received(router, 13, sub(issuer=13, body=_lasting(2)), 5.0)
+    assert [pub.homes for pub in pubs(actions)] == [(12,), (13,)]
 
 
 # Strategies, and what routers count.
@@ -537,25 +495,21 @@ def test_pdp_sends_an_upload_at_once_after_the_time_of_the_push() -> None:
     assert [cached.index for cached in state_of(router).cache] == [Index.OPT]
 
 
-@pytest.mark.parametrize(("counts", "pushed"), [(False, 3), (True, 2)])
-def test_pushes_count_against_a_subscription_if_the_option_says_so(counts: bool, pushed: int) -> None:
+@pytest.mark.parametrize(("counts", "pushed", "after_two"), [(False, 3, 1), (True, 2, 0)])
+def test_pushes_and_publications_that_pass_count_against_a_subscription_if_the_option_says_so(
+    counts: bool, pushed: int, after_two: int
+) -> None:
     router = attention_router(count_in_transit=counts)
     received(router, 11, sub())
     assert sum(len(types(upload(router, x=1))) for _ in range(3)) == pushed
-
-
-@pytest.mark.parametrize(("counts", "pushed"), [(False, 1), (True, 0)])
-def test_publications_that_pass_count_against_a_subscription_if_the_option_says_so(
-    counts: bool, pushed: int
-) -> None:
     router = attention_router(count_in_transit=counts)
     received(router, 12, sub(issuer=12))
     for seq in (1, 2):
         assert types(_pub(router, seq, (12,), PublicationFlags.NONE)) == ["PUB"]
-    assert len(types(upload(router, x=1))) == pushed
+    assert len(types(upload(router, x=1))) == after_two
 
 
-@pytest.mark.parametrize("flags", _FLAGS)
+@pytest.mark.parametrize("flags", [PublicationFlags.NONE, PublicationFlags.PENDING])
 def test_a_publication_that_nobody_takes_at_its_home_is_counted_as_overload(flags: PublicationFlags) -> None:
     router = attention_router()
     _pub(router, 1, (12,), flags)
@@ -576,36 +530,14 @@ def test_a_refreshed_subscription_takes_what_it_did_not_have_if_the_home_knows(
     number, _ = register(router, 1)
     upload(router, x=1)
     upload(router, x=1)
-    assert _delivered(register(router, 2)[1]) == [1, 2]
+    assert delivered(register(router, 2)[1]) == [1, 2]
     if index is Index.DPT:
         received(router, 11, sub())
     assert {cached.index for cached in state_of(router).cache} == {index}
-    assert _delivered(router.handle(Refresh(1, number), 1.0)) == got
+    assert delivered(router.handle(Refresh(1, number), 1.0)) == got
 
 
 # The cache.
-
-
-@pytest.mark.parametrize(
-    ("selection", "order"),
-    [
-        ("lf", [2, 0, 1]),
-        ("mf", [1, 0, 2]),
-        ("lru", [1, 2, 0]),
-        ("mru", [0, 2, 1]),
-        ("mfu", [2, 0, 1]),
-    ],
-)
-def test_policies_say_which_publication_is_delivered_first(selection: PolicyName, order: list[int]) -> None:
-    cache = Cache(AttentionOptions(selection=selection))
-    # Number: uploaded at, used at.
-    for number, (at, uses) in enumerate([(5.0, [13.0]), (9.0, []), (1.0, [11.0, 12.0])]):
-        cached = Cached((0, number), Message({"x": 1}), at, 10.0)
-        put(cache, cached, Index.DPT)
-        for now in uses:
-            cache.used(cached, now)
-    found = cache.select(parse_predicate("x = 1"), 3, frozenset(Index), 0.0, lambda _: True)
-    assert [cached.id[1] for cached in found] == order
 
 
 @pytest.mark.parametrize(
