@@ -17,7 +17,7 @@ from rich.console import Console
 
 from testbed.cli import run
 from testbed.emulation.control.quiescence import quiet_period_s
-from testbed.emulation.network import emulated, namespaces, switch_daemons
+from testbed.emulation.network import namespaces, switch_daemons
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import run_inside
 from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
@@ -122,7 +122,7 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
         asked.append((namespace, " ".join(argv[:2])))
         return run_inside(namespace, argv, lines)
 
-    monkeypatch.setattr(emulated, "run_inside", counted)
+    monkeypatch.setattr(namespaces, "run_inside", counted)
     for rate, loss in ((5.0, 1.0), (7.0, 2.0)):
         asked.clear()
         network.shape_links({"bandwidth_mbps": rate, "loss_percent": loss})
