@@ -25,6 +25,7 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     Table,
+    by_tolerance,
     common,
     panel_of_points,
 )
@@ -118,12 +119,8 @@ class Formulas(Reproduction):
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             if "scheme" in case.facts:
-                yield Statement(
-                    f"{case.label}: filters held / {_ROWS[case.facts['scheme']][1]} of the slides",
-                    f"1 within {100 * _TOLERANCE:.0f} %",
-                    results.band(case, "slides"),
-                    abs(results.median(case, "slides") - 1) <= _TOLERANCE,
-                )
+                text = f"{case.label}: filters held / {_ROWS[case.facts['scheme']][1]} of the slides"
+                yield by_tolerance(text, 1, results.values(case, "slides"), _TOLERANCE)
         for exponent in _EXPONENTS:
             yield from _growth(exponent, results)
 

@@ -135,7 +135,7 @@ def _trade(results: Results, strict: Case, amended: Case) -> Statement:
 
     On a tree ours keeps RAs that the paper's drops by the hop limit alone (ADR 2), with more nodes than hops.
     """
-    more = [own - other for own, other in results.pairs(strict, "saved", amended)]
+    more = [*results.differences(strict, "saved", amended).values()]
     lost = [own for own, _ in results.pairs(strict, "lost", amended)]
     subject = strict.label.removesuffix(f", {_SCHEMES[0]}")
     saved, missed = (reproduction.band_of(values, 100) for values in (more, lost))

@@ -17,6 +17,7 @@ from testbed.evaluation.figures.reproduction import (
     Statement,
     Table,
     band_of,
+    by_tolerance,
     panel_of_points,
 )
 from testbed.evaluation.figures.schemes import SCHEMES
@@ -226,12 +227,7 @@ def _near(results: Results, layer: str, scheme: str, key: str) -> Statement:
             state, "r M" if scheme == "drp" else calculated, case, key
         )
     ]
-    return Statement(
-        f"{layer}, {scheme}: {what}, calculated over simulated",
-        "1 within 0.15 (median)",
-        band_of(ratios),
-        bool(ratios) and abs(median(ratios) - 1) <= 0.15,
-    )
+    return by_tolerance(f"{layer}, {scheme}: {what}, calculated over simulated", 1, ratios, 0.15)
 
 
 def _sampled(results: Results, layer: str) -> Statement:
