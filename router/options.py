@@ -163,6 +163,11 @@ def setting(default: _T, doc: str, **declared: Any) -> _T:
     return field(default=default, metadata=option(doc, **declared))
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The options of a scheme or a service that has none."""
+
+
 def options_of(cls: type) -> tuple[Option, ...]:
     """Returns the options among the fields of a dataclass, in their order.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TypeVar, cast
 
 T = TypeVar("T")
@@ -26,20 +27,22 @@ class UnknownNameError(KeyError, ValueError):
 
 @dataclass(frozen=True)
 class _Place:
-    """The location of an entry that has not been imported yet."""
+    """The location of an entry that has not been imported yet, and the package that registers it."""
 
     module: str
     attribute: str
+    package: str = "cbcb-testbed"
 
 
 class Registry(Mapping[str, T]):
     """A mapping from names to implementations, in the order in which they were registered.
 
+    Installed packages register further entries by entry points of the registry's group, which are read when a
+    name is not known, or all names are asked for.
+
     Args:
         noun: noun for an entry in errors, such as "broadcast layer".
-
-    Attributes:
-        docs: name -> sentence about the entry.
+        group: the group of entry points, such as "cbcb.layers"; empty: no package registers entries.
 
     >>> layers = Registry[int]("layer")
     >>> layers.register("spt", 1)
@@ -50,10 +53,17 @@ class Registry(Mapping[str, T]):
     router.registry.UnknownNameError: unknown layer 'rpf'; expected one of spt
     """
 
-    def __init__(self, noun: str) -> None:
+    def __init__(self, noun: str, group: str = "") -> None:
         self.noun = noun
+        self._group = group
         self._entries: dict[str, T | _Place] = {}
-        self.docs: dict[str, str] = {}
+        self._docs: dict[str, str] = {}
+
+    @property
+    def docs(self) -> Mapping[str, str]:
+        """Name -> sentence about the entry."""
+        self._read_packages()
+        return self._docs
 
     def register(self, name: str, entry: T, doc: str = "") -> T:
         """Adds an entry and returns it.
@@ -67,7 +77,7 @@ class Registry(Mapping[str, T]):
         if name in self._entries:
             raise ValueError(f"{self.noun} {name!r} is registered already")
         self._entries[name] = entry
-        self.docs[name] = doc
+        self._docs[name] = doc
         return entry
 
     def register_lazily(self, name: str, place: str, doc: str = "") -> None:
@@ -90,31 +100,50 @@ class Registry(Mapping[str, T]):
         """
         if name not in self._entries:
             raise self._unknown(name)
-        del self._entries[name], self.docs[name]
+        del self._entries[name], self._docs[name]
 
     def __getitem__(self, name: str) -> T:
         """Returns the entry of a name.
 
         Raises:
             UnknownNameError: no entry has this name; the error is a KeyError and a ValueError.
+            ValueError: the entry of a package cannot be imported, or has a name that is registered already.
         """
+        if name not in self:
+            raise self._unknown(name)
+        entry = self._entries[name]
+        if not isinstance(entry, _Place):
+            return entry
         try:
-            entry = self._entries[name]
-        except KeyError:
-            raise self._unknown(name) from None
-        if isinstance(entry, _Place):
-            entry = self._entries[name] = cast(T, getattr(import_module(entry.module), entry.attribute))
-        return entry
+            found = self._entries[name] = cast(T, getattr(import_module(entry.module), entry.attribute))
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"{self.noun} {name!r} of package {entry.package}: {error}") from error
+        return found
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._entries:
+            self._read_packages()
         return name in self._entries
+
+    def _read_packages(self) -> None:
+        """Adds the entries of installed packages, once."""
+        group, self._group = self._group, ""
+        for each in entry_points(group=group) if group else ():
+            package = each.dist.name if each.dist else "?"
+            place = _Place(each.module, each.attr, package)
+            try:
+                self.register(each.name, cast(T, place), f"Of the package {package}.")
+            except ValueError as error:
+                raise ValueError(f"package {package}, entry point of {group}: {error}") from None
 
     def _unknown(self, name: str) -> UnknownNameError:
         names = ", ".join(self._entries)
         return UnknownNameError(f"unknown {self.noun} {name!r}; expected one of {names}")
 
     def __iter__(self) -> Iterator[str]:
+        self._read_packages()
         return iter(self._entries)
 
     def __len__(self) -> int:
+        self._read_packages()
         return len(self._entries)

@@ -204,7 +204,7 @@ class Generator:
 
 
 #: Generators by the name that experiment files give.
-GENERATORS = Registry[Generator]("generator")
+GENERATORS = Registry[Generator]("generator", "cbcb.generators")
 
 
 def register(make: Callable[..., Topology], doc: str, **parameters: Declaration) -> None:

@@ -19,7 +19,7 @@ from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
 
 #: Routing schemes: `[routing] scheme` of an experiment.
-SCHEMES: Registry[type[Any]] = Registry("routing scheme")
+SCHEMES: Registry[type[Any]] = Registry("routing scheme", "cbcb.schemes")
 SCHEMES.register_lazily(
     "pif", "router.protocol.schemes.per_interface:PerInterface", "A predicate for each interface."
 )
@@ -53,7 +53,7 @@ SCHEMES.register_lazily(
 )
 
 #: Services offered to applications: `[service] kind` of an experiment.
-SERVICES: Registry[type[Any]] = Registry("service")
+SERVICES: Registry[type[Any]] = Registry("service", "cbcb.services")
 SERVICES.register_lazily(
     "exhaustive",
     "router.protocol.services.exhaustive:Exhaustive",
@@ -110,27 +110,27 @@ def conflicts(scheme: str, covering: str, sr_policy: str, max_filters: int | Non
     return found
 
 
-def options_of_service(kind: str, given: object = None) -> Any:
-    """The options of a service, an object of `Service.options`.
+def options_of_entry(registry: Registry[type[Any]], name: str, given: object = None) -> Any:
+    """The options of a scheme or a service, an object of its class attribute `options`.
 
     Args:
-        kind: a name of `SERVICES`.
+        registry: `SCHEMES` or `SERVICES`.
         given: such an object, or its fields by name, as a recording has them; None: the defaults.
 
     Raises:
-        ValueError: a field is unknown or outside its range, or the options are those of another service.
+        ValueError: a field is unknown or outside its range, or the options are those of another entry.
     """
-    options = SERVICES[kind].options
+    options, noun = registry[name].options, registry.noun
     if given is None:
         return options()
     if isinstance(given, Mapping):
         known = {each.name for each in fields(options)}
-        for name in given:
-            if name not in known:
-                raise ValueError(f'{name}: no option of the service "{kind}"')
+        for key in given:
+            if key not in known:
+                raise ValueError(f'{key}: no option of the {noun} "{name}"')
         return options(**given)
     if not isinstance(given, options):
-        raise ValueError(f'service_options: {given!r}; expected {options.__name__}, of the service "{kind}"')  # noqa: TRY004
+        raise ValueError(f'{given!r} given; expected {options.__name__}, of the {noun} "{name}"')  # noqa: TRY004
     return given
 
 
@@ -296,8 +296,8 @@ class RouterOptions(ChosenOptions):
     All times are experiment seconds: seconds of the router's clock.
 
     Attributes:
-        service_options: those of the service, an object of its `Service.options`; None or a mapping of its
-            fields becomes one.
+        scheme_options, service_options: those of the scheme and of the service, objects of `Scheme.options`
+            and `Service.options`; None or a mapping of the fields becomes one.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.
@@ -323,12 +323,16 @@ class RouterOptions(ChosenOptions):
     held_messages: int = setting(
         10_000, "Messages that applications may send before the first epoch; more are refused.", low=0
     )
+    scheme_options: Any = None
     service_options: Any = None
 
     def __post_init__(self) -> None:
         check(self)
         for name, reason in conflicts(self.scheme, self.covering, self.sr_policy, self.max_filters).items():
             raise ValueError(f"{name}: {reason}")
-        object.__setattr__(self, "service_options", options_of_service(self.service, self.service_options))
+        of_scheme = options_of_entry(SCHEMES, self.scheme, self.scheme_options)
+        object.__setattr__(self, "scheme_options", of_scheme)
+        of_service = options_of_entry(SERVICES, self.service, self.service_options)
+        object.__setattr__(self, "service_options", of_service)
         if (conflict := privacy_conflict(self.privacy, self.covering, self.service)) is not None:
             raise ValueError(f"privacy: {conflict}")

@@ -206,7 +206,7 @@ def _sources_up(count: int, down_nodes: frozenset[int]) -> npt.NDArray[np.intp]:
 
 
 #: Broadcast layers by the name that experiment files give.
-LAYERS = Registry[BroadcastLayer]("broadcast layer")
+LAYERS = Registry[BroadcastLayer]("broadcast layer", "cbcb.layers")
 LAYERS.register("spt", spt_trees, "A shortest-path tree for each source.")
 LAYERS.register("spanning-tree", spanning_trees, "One minimum spanning tree for all sources.")
 LAYERS.register("rpf", reverse_path_trees, "Reverse-path forwarding along shortest paths.")

@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from router.options import NoOptions
 from router.predicates import Filter, Predicate
 from router.predicates.encoded import BloomPredicate
 from router.predicates.printer import format_predicate
@@ -96,7 +97,7 @@ def rows_by_interface(routing: RoutingTable) -> Iterator[Row]:
 
 
 class Scheme(Part, ABC):
-    """A routing scheme at one router.
+    """A routing scheme at one router; `RouterOptions.scheme_options` is an object of `options`.
 
     As a `Part` it hears of a new epoch before every other part: it must then forget what its tables hold for
     epochs and interfaces that are gone.
@@ -110,6 +111,8 @@ class Scheme(Part, ABC):
 
     __slots__ = ("context", "routing")
 
+    #: The dataclass of its options (`router.options.option`): the keys of [routing] beside `scheme`.
+    options: ClassVar[type] = NoOptions
     #: Whether the controller must send which nodes are in a router's subtrees (`frames.BroadcastTable`).
     needs_subtrees: ClassVar[bool] = False
     #: Whether routers ask for updates of their tables.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from router.content import Content, shown
+from router.options import NoOptions
 from router.predicates import Message
 from router.protocol.context import Context, Part
 from router.protocol.events import Action, ApplicationGone, Event
@@ -47,11 +47,6 @@ class Session(ABC):
     @abstractmethod
     def commands(self) -> Mapping[str, Command]:
         """The commands of the service: value of `op` -> how it is served."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """The options of a service without options."""
 
 
 class Service(Part, ABC):

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from router.options import Option, Unit, options_of
-from router.protocol.options import SERVICES
 from router.registry import Registry
-from testbed.experiments.config import SECTIONS, TOP_LEVEL
+from testbed.experiments.config import NAMED, SECTIONS, TOP_LEVEL
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import FILE_OPTIONS
 from testbed.experiments.events import Event
@@ -61,8 +60,8 @@ def document() -> str:
             parts += [_EVENTS, *_events()]
         elif options is not None:
             parts += [f"\n## [{name}]\n\n", f"{sentence_of(options, name)}\n\n", _table(options_of(options))]
-            if name == "service":
-                parts += _of_services()
+            if options in NAMED:
+                parts += _of_entries(*NAMED[options])
     return "".join(parts)
 
 
@@ -104,11 +103,11 @@ def _default(option: Option) -> str:
     return "" if option.default is None else f"`{toml_text(option.default)}`"
 
 
-def _of_services() -> Iterable[str]:
-    """The keys of the services that have options."""
-    for kind, service in SERVICES.items():
-        if options := options_of(service.options):
-            yield f'\nFurther keys with `kind = "{kind}"`:\n\n{_table(options)}'
+def _of_entries(key: str, registry: Registry[type[Any]]) -> Iterable[str]:
+    """The keys of the entries of a registry that have options."""
+    for name, entry in registry.items():
+        if options := options_of(entry.options):
+            yield f'\nFurther keys with `{key} = "{name}"`:\n\n{_table(options)}'
 
 
 def _topology() -> Iterable[str]:

@@ -30,9 +30,10 @@ from router.protocol.options import (
     ChosenOptions,
     PrivacyMode,
     RouterOptions,
-    options_of_service,
+    options_of_entry,
 )
 from router.protocol.services import Session
+from router.registry import Registry
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
@@ -101,9 +102,17 @@ class BroadcastOptions:
 
 @dataclass(frozen=True)
 class RoutingOptions:
-    """[routing]: the meaning of RAs and URs, and where messages go."""
+    """[routing]: the meaning of RAs and URs, and where messages go.
+
+    Attributes:
+        of_kind: the options of the scheme, further keys of the section; None becomes the defaults.
+    """
 
     scheme: str = setting(DEFAULT_SCHEME, "Routing scheme.", choices=SCHEMES)
+    of_kind: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of_kind", options_of_entry(SCHEMES, self.scheme, self.of_kind))
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ class ServiceOptions:
     of_kind: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "of_kind", options_of_service(self.kind, self.of_kind))
+        object.__setattr__(self, "of_kind", options_of_entry(SERVICES, self.kind, self.of_kind))
 
     def commands(self, covering: str) -> Collection[str]:
         """Returns the commands of the application socket, such as `set_predicate`."""
@@ -480,6 +489,7 @@ class Experiment:
             scheme=self.routing.scheme,
             service=self.service.kind,
             privacy=self.privacy.mode,
+            scheme_options=self.routing.of_kind,
             service_options=self.service.of_kind,
         )
 
@@ -528,6 +538,13 @@ SECTIONS: Mapping[str, type | None] = {
     "workload.attention": AttentionWorkload,
     "oracle": OracleOptions,
     "events": None,
+}
+
+
+#: Sections whose key names an entry of a registry, and whose further keys are the options of the entry.
+NAMED: Mapping[type, tuple[str, Registry[type[Any]]]] = {
+    RoutingOptions: ("scheme", SCHEMES),
+    ServiceOptions: ("kind", SERVICES),
 }
 
 

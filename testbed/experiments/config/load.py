@@ -19,9 +19,10 @@ from typing import Any
 
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
-from router.protocol.options import SERVICES, conflicts, privacy_conflict
+from router.protocol.options import conflicts, privacy_conflict
 from testbed.experiments.config import (
     AUTO,
+    NAMED,
     SECTIONS,
     TOP_LEVEL,
     Experiment,
@@ -159,8 +160,8 @@ def _top_level(problems: Problems, document: Mapping[str, Any]) -> dict[str, Any
 
 def _section(problems: Problems, name: str, table: Mapping[str, Any], options: type, folder: Path) -> Any:
     """The options of a section; what is not valid has its default. Paths are relative to `folder`."""
-    if options is ServiceOptions:
-        return _service(problems, table)
+    if options in NAMED:
+        return _named(problems, name, table, options)
     values = read_fields(problems, name, table, options_of(options))
     for option in options_of(options):
         if option.path and option.key in values:
@@ -169,16 +170,21 @@ def _section(problems: Problems, name: str, table: Mapping[str, Any], options: t
     return options(**values)
 
 
-def _service(problems: Problems, table: Mapping[str, Any]) -> ServiceOptions:
-    """The options of [service], whose keys beside `kind` are those of the service that it names."""
-    own = options_of(ServiceOptions)
-    chosen = read_fields(problems, "service", {key: table[key] for key in table if key == "kind"}, own)
-    if "kind" in table and not chosen:
-        return ServiceOptions()  # The keys of an unknown service cannot be checked.
-    kind = ServiceOptions(**chosen).kind
-    declared = options_of(SERVICES[kind].options)
-    others = {key: value for key, value in table.items() if key != "kind"}
-    return ServiceOptions(kind, SERVICES[kind].options(**read_fields(problems, "service", others, declared)))
+def _named(problems: Problems, section: str, table: Mapping[str, Any], options: type) -> Any:
+    """The options of a section of `NAMED`."""
+    key, registry = NAMED[options]
+    own = options_of(options)
+    chosen = read_fields(problems, section, {each: table[each] for each in table if each == key}, own)
+    if key in table and not chosen:
+        return options()  # The keys of an unknown entry cannot be checked.
+    name = chosen.get(key, own[0].default)
+    try:
+        of_kind = registry[name].options
+    except ValueError as error:  # Of a package that cannot be imported.
+        problems.add(section, key, str(error))
+        return options()
+    others = {each: value for each, value in table.items() if each != key}
+    return options(name, of_kind(**read_fields(problems, section, others, options_of(of_kind))))
 
 
 def _check_served(

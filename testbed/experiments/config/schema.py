@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from router.options import Option, options_of
-from testbed.experiments.config import SECTIONS, Experiment, ServiceOptions, field_of
+from testbed.experiments.config import NAMED, SECTIONS, Experiment, field_of
 from testbed.support.errors import InputError
 from topos import unknown
 
@@ -121,7 +121,7 @@ def dump_experiment(experiment: Experiment, topology_file: str) -> str:
         values = getattr(experiment, field_of(section), None)
         if options is not None and values is not None:
             lines += ["", f"[{section}]", *_keys(values)]
-            if isinstance(values, ServiceOptions):
+            if options in NAMED:
                 lines += _keys(values.of_kind)
     for event in experiment.events:
         lines += ["", "[[events]]", f"action = {toml_value(event.action)}", *_keys(event)]

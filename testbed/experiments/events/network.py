@@ -280,7 +280,7 @@ class NetworkState:
 
 
 #: In the order in which documents and errors list them: that of the definitions.
-EVENTS = Registry[type[Event]]("action")
+EVENTS = Registry[type[Event]]("action", "cbcb.events")
 
 
 def _with_action(base: type[Event]) -> Iterator[type[Event]]:
