@@ -113,7 +113,7 @@ def figure_arguments(parser: ArgumentParser) -> None:
         "--size",
         choices=SIZES,
         help=f"networks and durations ({PAPER}); of some figures: large, beyond the paper's, and emulated, a "
-        "part that --engine run, which this size requires, can do in an hour",
+        "part that --engine run can do in an hour",
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="seeds 1 to N (5)")
     parser.add_argument(

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator
 
 from testbed.evaluation.figures.reproduction import (
+    EMULATED,
     LAYERS,
+    PAPER,
     Case,
     Panel,
     Reproduction,
@@ -73,10 +75,15 @@ class Advertisements(Reproduction):
     )
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)
+    emulated_scale = 100.0
+    sizes = ("small", PAPER, EMULATED)
 
     def cases(self, size: str) -> list[Case]:
-        nodes = 100 if size == "paper" else 25
+        nodes = {"small": 25, PAPER: 100, EMULATED: 50}[size]
         changing = [changes for changes, every in _CHANGES.items() if every]
+        if size == EMULATED:
+            free = [_case(nodes, "spt", changes, _FREE) for changes in changing]
+            return [*(_case(nodes, "spt", changes) for changes in _CHANGES), *free]
         found = [_case(nodes, layer, changes) for layer in LAYERS for changes in _CHANGES]
         found += [_case(nodes, "spt", changes, _EXPONENTIAL) for changes in changing]
         found += [_case(nodes, layer, changes, _FREE) for layer in LAYERS for changes in changing]
@@ -84,8 +91,7 @@ class Advertisements(Reproduction):
 
     def judge(self, results: Results) -> Iterator[Statement]:
         by = {(case.facts["layer"], case.facts["variant"], case.facts["changes"]): case for case in results}
-        for layer in LAYERS:
-            still = by[layer, "", "no change"]
+        for still in results.where(changes="no change"):
             yield Statement(
                 f"{still.label}: the share falls to 0 (below 1 % after the first window)",
                 "0",
@@ -93,6 +99,8 @@ class Advertisements(Reproduction):
                 results.median(still, "share_after_first_window") < 0.01,
             )
         for layer, variant in ((LAYERS[0], ""), (LAYERS[1], ""), ("spt", _EXPONENTIAL)):
+            if (layer, variant, "every 5 min") not in by:
+                continue
             where = f"{layer}, {variant or 'fixed timers'}"
             apart, free = (
                 results.differences(by[layer, each, "every 5 min"], "share", by[layer, each, "every 10 min"])
@@ -135,6 +143,7 @@ class Advertisements(Reproduction):
                 },
             )
             for layer in LAYERS
+            if results.where(layer=layer)
         ]
 
 

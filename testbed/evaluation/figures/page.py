@@ -57,13 +57,15 @@ def page_name(name: str, size: str, engine: str = "simulate") -> str:
     """Returns the name of a page's files, without suffix.
 
     A page of the paper's size that is simulated has the name of its figure. To any other name the size is
-    added and, of runs that are emulated, `emulated`.
+    added and, of runs that are emulated, `emulated`; of size `emulated`, simulated, `simulated`.
     """
     words = [name]
     if (size, engine) != (PAPER, "simulate"):
         words.append(size)
     if engine == "run" and size != EMULATED:
         words.append(EMULATED)
+    elif engine == "simulate" and size == EMULATED:
+        words.append("simulated")
     return "-".join(words)
 
 

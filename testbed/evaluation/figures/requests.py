@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.evaluation.figures.reproduction import (
+    EMULATED,
     LAYERS,
+    PAPER,
     Case,
     Panel,
     Reproduction,
@@ -62,13 +64,24 @@ class Requests(Reproduction):
         "differ by more: routers ask at random phases.",
     )
     measure = "testbed.evaluation.figures.measures:requests"
+    sizes = ("small", PAPER, EMULATED)
+    emulated_scale = 240.0
 
     def cases(self, size: str) -> list[Case]:
+        if size == EMULATED:
+            few = [(25, layer, policy) for layer in LAYERS for policy in (_COUNT, "every 10 min")]
+            few += [(25, "spt", "every 8 min"), (100, "spt", "every 10 min")]
+            return [*(_case(*each) for each in few), _case(25, "spt", _COUNT, _MESSAGES)]
         found = [_case(25, layer, policy) for layer in LAYERS for policy in _POLICIES]
         found += [_case(25, layer, *each) for layer in LAYERS for each in _BESIDE]
         # On spanning trees, and of 50 nodes, the formula says all.
-        found += [_case(100, "spt", policy) for policy in _POLICIES if size == "paper"]
+        found += [_case(100, "spt", policy) for policy in _POLICIES if size == PAPER]
         return [*found, _case(25, "spt", "every 10 min", _EXPONENTIAL)]
+
+    def overrides(self, case: Case, engine: str) -> dict[str, str]:
+        found = super().overrides(case, engine)
+        # Of 100 routers, 33 packets cross links in a second.
+        return found | {"time_scale": "60"} if engine == "run" and case.facts["nodes"] > 25 else found
 
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SEED, Case, Reproduction, Results
+from testbed.evaluation.figures.reproduction import FIGURES, SEED, Case, Reproduction, Results
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import peak_memory
@@ -108,16 +108,14 @@ def reproduce(
         master, other_code: as of a sweep.
 
     Raises:
-        InputError: the figure has no experiments of this size, or none to emulate, or the size is for
-            emulations alone; runs were made by other code, or the code changed meanwhile.
+        InputError: the figure has no experiments of this size, or none to emulate; runs were made by other
+            code, or the code changed meanwhile.
         ExperimentError: a case is not a valid experiment.
         SessionError: as `testbed.evaluation.sweeps.runner.run_jobs`.
     """
     size, engine = origin.size, origin.engine
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
-    if size == EMULATED and engine != "run":
-        raise InputError(f"size {size!r}: for engine 'run', not {engine!r}")
     if engine == "run" and figure.calculates:
         raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
     cases = figure.cases(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from router.protocol.options import SCHEMES
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, tail
-from testbed.evaluation.figures.reproduction import AMENDED, EMULATED, FIGURES, SIZES, UNCHANGED
+from testbed.evaluation.figures.reproduction import AMENDED, FIGURES, SIZES, UNCHANGED
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
 from tests.support.figures import results_of
@@ -149,10 +150,8 @@ def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_besid
 
 
 def test_no_page_replaces_another() -> None:
-    """Size emulated cannot be simulated (test_reproductions.py)."""
-    pages = {(size, engine) for size in SIZES for engine in ENGINES} - {(EMULATED, "simulate")}
-    names = Counter(page_name(name, *page) for name in FIGURES for page in pages)
-    assert len(names) == names.total() == 7 * len(FIGURES)
+    names = Counter(page_name(name, *page) for name in FIGURES for page in product(SIZES, ENGINES))
+    assert len(names) == names.total() == 8 * len(FIGURES)
 
 
 @pytest.mark.parametrize(

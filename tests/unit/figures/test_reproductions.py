@@ -22,6 +22,7 @@ from testbed.evaluation.figures.advertisements import issued
 from testbed.evaluation.figures.page import page_name, page_of
 from testbed.evaluation.figures.picture import draw
 from testbed.evaluation.figures.reproduction import (
+    EMULATED,
     FIGURES,
     SEED,
     Case,
@@ -419,7 +420,6 @@ def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
     [
         (["fig99"], f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}"),
         (["match", "--size", "large"], "size 'large': this figure has small and paper"),
-        (["schemes", "--size", "emulated"], "size 'emulated': for engine 'run', not 'simulate'"),
         (["alpha", "--engine", "run"], "this figure is calculated, and has no network to emulate"),
     ],
 )
@@ -577,17 +577,20 @@ def test_a_claim_on_many_cases_is_a_row_with_the_least_and_the_greatest_median(t
     ]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [(name, size) for name in FIGURES for size in FIGURES[name].sizes if size in ("small", EMULATED)],
+)
 def test_every_statement_and_table_is_beside_its_page_and_no_statement_holds_without_a_run(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, size: str
 ) -> None:
     figure = FIGURES[name]()
-    results = results_of(figure)
+    results = results_of(figure, size=size)
     statements = list(figure.judge(results))
     # Sums of nothing are 0.
     assert all(each.text.endswith("none after that") for each in statements if each.holds)
     assert figure.panels(results)
-    origin = Origin(name, "small", 1, "simulate")
+    origin = Origin(name, size, 1, "simulate")
     path = page_of(figure, origin, Reproduced(results, []), tmp_path)
     with path.with_suffix(".csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
