@@ -14,25 +14,15 @@ PCAP_HEADER_LENGTH = 24
 _MOST_CAPTURED = 262_144
 #: Greatest snapshot length that is accepted from a file, to bound the reader's memory.
 _MOST_SNAPLEN = 16 * 1024 * 1024
-#: Bytes of a record's header; in Kuznetzov's variant (old versions of Linux) with interface and protocol.
-RECORD_HEADER_LENGTH, _KUZNETZOV_HEADER_LENGTH = 16, 24
-#: Magic number -> (byte order for struct, nanoseconds per unit of the stamp's fraction, header of a record).
+#: Magic number -> (byte order for struct, nanoseconds per unit of the stamp's fraction).
 _PCAP = {
-    bytes.fromhex("a1b2c3d4"): (">", 1000, RECORD_HEADER_LENGTH),
-    bytes.fromhex("d4c3b2a1"): ("<", 1000, RECORD_HEADER_LENGTH),
-    bytes.fromhex("a1b23c4d"): (">", 1, RECORD_HEADER_LENGTH),
-    bytes.fromhex("4d3cb2a1"): ("<", 1, RECORD_HEADER_LENGTH),
-    bytes.fromhex("a1b2cd34"): (">", 1000, _KUZNETZOV_HEADER_LENGTH),
-    bytes.fromhex("34cdb2a1"): ("<", 1000, _KUZNETZOV_HEADER_LENGTH),
+    bytes.fromhex("a1b2c3d4"): (">", 1000),
+    bytes.fromhex("d4c3b2a1"): ("<", 1000),
+    bytes.fromhex("a1b23c4d"): (">", 1),
+    bytes.fromhex("4d3cb2a1"): ("<", 1),
 }
-#: Whether the two lengths of a record are swapped: never, where the captured one is above the other, always.
-IN_ORDER, PERHAPS_SWAPPED, SWAPPED = 0, 1, 2
-#: Version -> that, as in libpcap (sf-pcap.c). DG/UX wrote 543.0.
-_PCAP_VERSIONS = {
-    **dict.fromkeys(((2, 0), (2, 1), (2, 2), (543, 0)), SWAPPED),
-    (2, 3): PERHAPS_SWAPPED,
-    (2, 4): IN_ORDER,
-}
+#: That of 1998 and since; the lengths of a record are swapped in some earlier versions.
+_PCAP_VERSION = (2, 4)
 _PCAPNG_MAJOR = 1
 #: Reserved bits of the field with the link type; above them is the length of a frame check sequence.
 _RESERVED = 0x03FF0000
@@ -53,18 +43,12 @@ class PcapError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PcapHeader:
-    """The header of a pcap file.
-
-    Attributes:
-        lengths: `IN_ORDER`, `PERHAPS_SWAPPED` or `SWAPPED`.
-    """
+    """The header of a pcap file."""
 
     order: str
     unit_ns: int
     link_type: int
     most_captured: int
-    record_header: int
-    lengths: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +82,16 @@ def read_pcap_header(name: str, header: bytes) -> PcapHeader:
         )
     if found is None or len(header) < PCAP_HEADER_LENGTH:
         raise PcapError(f"{name}: {len(header)} bytes; expected a pcap header of {PCAP_HEADER_LENGTH} bytes")
-    order, unit_ns, record_header = found
+    order, unit_ns = found
     version = struct.unpack(order + "HH", header[4:8])
-    if version not in _PCAP_VERSIONS:
-        raise PcapError(f"{name}: pcap of version {version[0]}.{version[1]}; expected 2.0 to 2.4")
+    if version != _PCAP_VERSION:
+        raise PcapError(f"{name}: pcap of version {version[0]}.{version[1]}; expected 2.4")
     snaplen, network = struct.unpack(order + "II", header[16:24])
     if network & _RESERVED:
         raise PcapError(
             f"{name}: link type 0x{network:08x} with reserved bits; expected 0 in 0x{_RESERVED:08x}"
         )
-    lengths = _PCAP_VERSIONS[version]
-    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen), record_header, lengths)
+    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen))
 
 
 def most_captured(snaplen: int) -> int:

@@ -287,9 +287,7 @@ class PcapReader:
         if section.header is None:
             return f"the block at byte {self.position} is damaged"
         order = "big" if section.order == ">" else "little"
-        first, second = (int.from_bytes(view[at + p : at + p + 4], order) for p in (8, 12))  # type: ignore[arg-type]
-        # Of lengths that may be swapped, the lower one is too large, too.
-        claimed = (first, min(first, second), second)[section.header.lengths]
+        claimed = int.from_bytes(view[at + 8 : at + 12], order)  # type: ignore[arg-type]
         return f"the record at byte {self.position} claims {claimed} bytes"
 
     def _some(self, buffer: Any, at: int, end: int, rows: int) -> tuple[int, int, Block | None]:
@@ -318,17 +316,7 @@ class PcapReader:
             )
         else:
             walk = WALK_PCAP.compiled if compiled else WALK_PCAP.plain
-            count, after, stopped = walk(
-                data,
-                at,
-                end,
-                big,
-                header.unit_ns,
-                header.most_captured,
-                header.record_header,
-                header.lengths,
-                *columns,
-            )
+            count, after, stopped = walk(data, at, end, big, header.unit_ns, header.most_captured, *columns)
         offset = self.position - at
         self.position += after - at
         if not count:

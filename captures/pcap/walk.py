@@ -25,8 +25,6 @@ def _walk_pcap(
     big_endian: bool,
     unit_ns: int,
     most_captured: int,
-    header: int,
-    lengths: int,
     start: Any,
     captured: Any,
     length: Any,
@@ -34,32 +32,26 @@ def _walk_pcap(
 ) -> tuple[int, int, int]:
     """Fills a row of the arrays for each packet of data[position:end].
 
-    Args:
-        header: bytes of a record's header.
-        lengths: `captures.pcap.PcapHeader.lengths`.
-
     Returns:
         The number of packets, the position behind the last record, the reason for the stop.
     """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
     rows = len(start)
     row = 0
-    while end - position >= header:
+    while end - position >= 16:
         if row == rows:
             return row, position, FULL
         p = position
         here = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
         original = 0 + (data[p + 12] << a | data[p + 13] << b | data[p + 14] << c | data[p + 15] << d)
-        if lengths == 2 or (lengths == 1 and here > original):
-            here, original = original, here
         if here > most_captured:
             return row, position, DAMAGE
-        record_end = position + header + here
+        record_end = position + 16 + here
         if record_end > end:
             break
         seconds = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
         fraction = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
-        start[row] = position + header
+        start[row] = position + 16
         captured[row] = here
         length[row] = original
         time_ns[row] = seconds * 1_000_000_000 + fraction * unit_ns
