@@ -71,7 +71,7 @@ def wireshark_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--print", action="store_true", help="only say where, and what is there")
     parser.add_argument(
-        "--force", action="store_true", help="also overwrite or remove files that you changed or put there"
+        "--force", action="store_true", help="also overwrite or remove files of other content"
     )
     parser.add_argument(
         "--topology",
@@ -91,24 +91,21 @@ def wireshark_command(arguments: Namespace) -> None:
             raise InputError(f"--topology: {error}") from error
     sources = read_sources(topology)  # perhaps with rights that are given up next
     act_as_caller()
-    installation = Installation(sources, folders())
-    uninstall = arguments.action == "uninstall"
+    installation = Installation.of(sources, folders())
+    remove = arguments.action == "uninstall"
     if arguments.print:
-        for target in installation.files:
-            put(f"{installation.state(target):9} {target}")
+        for target, content in installation.files.items():
+            if content is not None:
+                put(f"{installation.state(target):9} {target}")
         return
-    act, verb = (installation.uninstall, "remove") if uninstall else (installation.install, "overwrite")
-    done = act(lambda target: _may(arguments, target, verb))
+    verb = "remove" if remove else "overwrite"
+    done = installation.bring(lambda target: _may(arguments, target, verb), remove=remove)
     for target, what in done.items():
         put(f"{what:9} {target}")
     kept = [target for target, what in done.items() if what == "kept"]
     if kept:
-        raise InputError(
-            f"not what we installed, and kept: {', '.join(map(str, kept))}; --force {verb}s them"
-        )
-    if "same" in done.values():
-        put("what was the same already, without us, is not recorded as ours: uninstall asks first")
-    if uninstall:
+        raise InputError(f"of other content, and kept: {', '.join(map(str, kept))}; --force {verb}s them")
+    if remove:
         put("removed" if done else "nothing was installed")
     elif (reason := why_not_for_root()) is not None:
         put(f"note: {reason}", file=sys.stderr)
@@ -122,7 +119,7 @@ def _may(arguments: Namespace, target: Path, what: str) -> bool:
     if not sys.stdin.isatty():
         return False
     try:
-        answer = input(f"{target} is not what we installed; {what} it? [y/N] ")
+        answer = input(f"{target} has other content than ours; {what} it? [y/N] ")
     except EOFError:
         put()
         return False

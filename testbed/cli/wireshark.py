@@ -1,13 +1,10 @@
 """Installs the dissector, the statistics and the profile into a user's Wireshark folders.
 
-Each installed file is recorded with its hash, so that a file that the user has changed, or that existed
-before, is distinguished from an installed file and never overwritten or removed without consent.
+A file with other content than the installed file would have is never overwritten or removed without consent.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import pwd
 import re
@@ -30,10 +27,10 @@ from topos.loaders import to_json
 
 #: Name of the profile: `wireshark -C CBCB`.
 PROFILE = "CBCB"
-#: In the profile's folder: path of each installed file -> SHA-256 of its content.
-RECORD = "installed.json"
 #: In the profile's folder: the topology whose nodes have names.
 _TOPOLOGY = RunLayout(Path()).topology.name
+#: In the profile's folder: files of an installation with a topology, and of version 0.2.0.
+_OF_OTHERS = (_TOPOLOGY, "installed.json")
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
 
@@ -139,122 +136,79 @@ def act_as_caller() -> None:
     os.environ.pop("XDG_CONFIG_HOME", None)
 
 
+@dataclass(frozen=True)
 class Installation:
     """The installed files in a user's folders.
 
     Attributes:
-        files: target -> content.
+        files: target -> content; None: a file of another installation that this one removes.
     """
 
-    def __init__(self, sources: Sources, where: Folders) -> None:
-        self.where = where
-        self.files = {where.plugins / name: content for name, content in sources.plugins.items()}
-        self.files |= {where.profile / name: content for name, content in sources.profile.items()}
+    where: Folders
+    files: dict[Path, bytes | None]
+
+    @classmethod
+    def of(cls, sources: Sources, where: Folders) -> Installation:
+        files: dict[Path, bytes | None] = {where.profile / name: None for name in _OF_OTHERS}
+        files |= {where.plugins / name: content for name, content in sources.plugins.items()}
+        files |= {where.profile / name: content for name, content in sources.profile.items()}
         if _TOPOLOGY in sources.profile:
             preference = f"cbcb.topology: {where.profile / _TOPOLOGY}\n"
-            self.files[where.profile / "preferences"] += preference.encode()
-        self._record = where.profile / RECORD
-        self._installed = self._read_record()
+            files[where.profile / "preferences"] = sources.profile["preferences"] + preference.encode()
+        return cls(where, files)
 
     def state(self, target: Path) -> str:
-        """Returns the state of a file that is or was to be installed.
+        """Returns `missing`, `current`, or `different`: of another version, or changed by the user."""
+        content = _read(target)
+        return "missing" if content is None else "current" if content == self.files[target] else "different"
 
-        `missing`, `current`, `outdated` (installed by another version), `same` (made by the user, with the
-        content that would be installed) or `foreign` (made or changed by the user).
-        """
-        try:
-            content = target.read_bytes()
-        except FileNotFoundError:
-            return "missing"
-        except OSError as error:
-            raise InputError(f"{target}: {error.strerror}") from error
-        if content == self.files.get(target):
-            return "current" if str(target) in self._installed else "same"
-        return "outdated" if self._installed.get(str(target)) == _hash(content) else "foreign"
-
-    def install(self, may_overwrite: Callable[[Path], bool]) -> dict[Path, str]:
-        """Writes files that are missing or outdated; removes files that only an earlier version installed.
+    def bring(self, may_change: Callable[[Path], bool], *, remove: bool = False) -> dict[Path, str]:
+        """Writes the files that are missing or different, or removes all and the profile's folder if it is
+        then empty.
 
         Args:
-            may_overwrite: called for every foreign file that is to change.
+            may_change: called for every file with other content than that of this installation.
 
         Returns:
-            The result for each file: `written`, `current`, `same` (existed, not installed by this program),
-                `kept` or `removed`.
+            The result for each file that is or was there: `written`, `current`, `kept` or `removed`.
 
         Raises:
-            InputError: a file or folder cannot be written.
+            InputError: a file or folder cannot be read or changed.
         """
-        recorded = dict(self._installed)
-        try:
-            return self._bring(self.files, may_overwrite)
-        finally:
-            # Also after an error or Ctrl-C at a question: a file that is not recorded counts as foreign.
-            if self._installed != recorded:
-                _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
-
-    def uninstall(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
-        """Removes the installed files, and the profile's folder if it is then empty.
-
-        Returns:
-            The result for each file that existed: `removed` or `kept`.
-
-        Raises:
-            InputError: a file cannot be removed.
-        """
-        done = self._bring({}, may_remove)
-        _remove(self._record)
-        if self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
+        done: dict[Path, str] = {}
+        for target, shipped in self.files.items():
+            found, wanted = _read(target), None if remove else shipped
+            if found == wanted:
+                if found is not None:
+                    done[target] = "current"
+            elif found not in (None, shipped) and shipped is not None and not may_change(target):
+                done[target] = "kept"
+            else:
+                _put(target, wanted)
+                done[target] = "removed" if wanted is None else "written"
+        if remove and self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
             self.where.profile.rmdir()
         return done
 
-    def _bring(self, contents: dict[Path, bytes], may_change: Callable[[Path], bool]) -> dict[Path, str]:
-        """Writes the files with contents, and removes all others that are shipped or recorded."""
-        done = {}
-        retired = sorted(set(map(Path, self._installed)) - set(self.files))
-        for target in [*self.files, *retired]:
-            state, content = self.state(target), contents.get(target)
-            if state == "same" and content is not None:
-                done[target] = "same"
-            elif state in ("same", "foreign") and not may_change(target):
-                done[target] = "kept"
-            elif content is None:
-                if state != "missing":
-                    _remove(target)
-                    done[target] = "removed"
-            else:
-                if state != "current":
-                    _write(target, content)
-                self._installed[str(target)] = _hash(content)
-                done[target] = "current" if state == "current" else "written"
-            if target in retired:  # a kept file counts as foreign afterwards
-                del self._installed[str(target)]
-        return done
 
-    def _read_record(self) -> dict[str, str]:
-        try:
-            record = json.loads(self._record.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return record if isinstance(record, dict) else {}
+def _read(target: Path) -> bytes | None:
+    try:
+        return target.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{target}: {error.strerror}") from error
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _write(target: Path, content: bytes) -> None:
+def _put(target: Path, content: bytes | None) -> None:
+    """Writes a file; None: removes it."""
     temporary = target.with_name(f".{target.name}.new")
     try:
+        if content is None:
+            target.unlink()
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(content)
         temporary.replace(target)
     except OSError as error:
-        raise InputError(f"cannot write {target}: {error.strerror}") from error
-
-
-def _remove(target: Path) -> None:
-    try:
-        target.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot remove {target}: {error.strerror}") from error
+        raise InputError(f"cannot change {target}: {error.strerror}") from error

@@ -32,17 +32,10 @@ def yes(_target: Path) -> bool:
     return True
 
 
-def test_installs_once_and_brings_up_to_date(where: Folders) -> None:
-    assert set(Installation(SOURCES, where).install(never).values()) == {"written"}
-    assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
-    newer = Sources({"cbcb.lua": b"-- newer"}, SOURCES.profile)
-    done = Installation(newer, where).install(never)
-    assert [target.name for target, what in done.items() if what == "written"] == ["cbcb.lua"]
-    assert (where.plugins / "cbcb.lua").read_bytes() == b"-- newer"
-
-
-def test_asks_before_it_overwrites_what_is_the_user_s(where: Folders) -> None:
-    where.plugins.mkdir(parents=True)
+def test_installs_once_and_asks_before_it_overwrites_other_content(where: Folders) -> None:
+    installation = Installation.of(SOURCES, where)
+    assert set(installation.bring(never).values()) == {"written"}
+    assert set(installation.bring(never).values()) == {"current"}
     own = where.plugins / "cbcb.lua"
     own.write_bytes(b"-- mine")
     asked: list[Path] = []
@@ -51,72 +44,37 @@ def test_asks_before_it_overwrites_what_is_the_user_s(where: Folders) -> None:
         asked.append(target)
         return False
 
-    assert Installation(SOURCES, where).install(refuse)[own] == "kept"
-    assert asked == [own]
-    assert own.read_bytes() == b"-- mine"
-    assert Installation(SOURCES, where).install(yes)[own] == "written"
+    assert installation.bring(refuse)[own] == "kept"
+    assert asked == [own] and own.read_bytes() == b"-- mine"
+    assert installation.bring(yes)[own] == "written"
     assert own.read_bytes() == b"-- new"
 
 
-def test_uninstalls_only_what_is_as_it_was_installed(where: Folders) -> None:
-    Installation(SOURCES, where).install(never)
+def test_uninstalls_what_is_as_it_was_installed_and_the_rest_where_the_user_agrees(where: Folders) -> None:
+    installation = Installation.of(SOURCES, where)
+    installation.bring(never)
     changed = where.profile / "preferences"
     changed.write_bytes(b"changed in Wireshark")
     (where.plugins / "other.lua").write_bytes(b"-- not ours")
-    done = Installation(SOURCES, where).uninstall(no)
+    done = installation.bring(no, remove=True)
     assert [target for target, what in done.items() if what == "kept"] == [changed]
     assert sorted(path.name for path in where.profile.iterdir()) == ["preferences"]
     assert [path.name for path in where.plugins.iterdir()] == ["other.lua"]
-    Installation(SOURCES, where).uninstall(yes)
+    assert installation.bring(yes, remove=True) == {changed: "removed"}
     assert not where.profile.exists()
 
 
-def test_files_of_an_earlier_version_go_unless_they_were_changed(where: Folders) -> None:
-    earlier = Sources({"old.lua": b"-- old", **SOURCES.plugins}, {"dfilters": b"d", **SOURCES.profile})
-    Installation(earlier, where).install(never)
-    (where.profile / "dfilters").write_bytes(b"changed in Wireshark")
-    done = Installation(SOURCES, where).install(no)
-    assert {target.name: what for target, what in done.items() if what != "current"} == {
-        "old.lua": "removed",
-        "dfilters": "kept",
-    }
-    assert not (where.plugins / "old.lua").exists()
-    assert (where.profile / "dfilters").read_bytes() == b"changed in Wireshark"
-    assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
-
-
-def test_what_the_user_put_there_stays_the_user_s_even_if_it_is_the_same(where: Folders) -> None:
-    where.plugins.mkdir(parents=True)
-    own = where.plugins / "cbcb.lua"
-    own.write_bytes(SOURCES.plugins["cbcb.lua"])
-    assert Installation(SOURCES, where).uninstall(no) == {own: "kept"}
-    for expected in ("written", "current"):
-        done = Installation(SOURCES, where).install(never)
-        assert done.pop(own) == "same"
-        assert set(done.values()) == {expected}
-    assert Installation(SOURCES, where).state(own) == "same"
-    done = Installation(SOURCES, where).uninstall(no)
-    assert [target for target, what in done.items() if what == "kept"] == [own]
-    assert own.exists() and not where.profile.exists()
-    assert Installation(SOURCES, where).uninstall(yes) == {own: "removed"}
-    assert not own.exists()
-
-
-def test_what_was_written_before_an_interruption_is_ours(where: Folders) -> None:
-    where.profile.mkdir(parents=True)
-    (where.profile / "preferences").write_bytes(b"changed in Wireshark")
-
-    def interrupted(_target: Path) -> bool:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Installation(SOURCES, where).install(interrupted)
-    installation = Installation(SOURCES, where)
-    assert {target.name: installation.state(target) for target in installation.files} == {
-        "cbcb.lua": "current",
-        "colorfilters": "current",
-        "preferences": "foreign",
-    }
+def test_files_of_an_installation_with_names_go_with_the_next_one_and_when_all_are_removed(
+    where: Folders,
+) -> None:
+    named = Installation.of(Sources(SOURCES.plugins, {**SOURCES.profile, "topology.json": b"{}"}), where)
+    named.bring(never)
+    assert b"topology.json" in (where.profile / "preferences").read_bytes()
+    Installation.of(SOURCES, where).bring(yes)
+    assert {path.name for path in where.profile.iterdir()} == set(SOURCES.profile)
+    named.bring(yes)
+    Installation.of(SOURCES, where).bring(yes, remove=True)
+    assert not where.profile.exists()
 
 
 @pytest.fixture

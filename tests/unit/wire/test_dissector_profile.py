@@ -112,7 +112,7 @@ def in_profile(
 ) -> subprocess.CompletedProcess[str]:
     """Runs tshark on a capture in the profile, which it installs into a new home."""
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
-    Installation(read_sources(topology), where).install(lambda _target: False)
+    Installation.of(read_sources(topology), where).bring(lambda _target: False)
     return subprocess.run(
         [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-r", str(capture), *options],
         env={
