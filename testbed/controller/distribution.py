@@ -3,11 +3,9 @@
 A state machine without input or output: `handle(event, now)` returns the actions to perform, and
 `next_deadline()` the time of the next call. `now` is in seconds of any clock that does not go back.
 
-An epoch goes through the stages of `Stage`, and each router through those of `Phase`:
+An epoch goes through the stages of `Stage`:
 
     COMPUTING -> TABLES (every member acknowledges its TABLE) -> COMMITS (… its COMMIT) -> COMMITTED
-
-    SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
 
 With a verifier, HELLOs and ACKs must be signed by their routers, and a HELLO must be newer than the last one
 of its router. An ACK that answers no frame under way has no effect: to repeat an ACK changes nothing.
@@ -104,21 +102,10 @@ class Stage(Enum):
     COMMITTED = auto()
 
 
-class Phase(Enum):
-    """Progress of a router in the current epoch."""
-
-    SILENT = auto()
-    NEEDS_TABLE = auto()
-    HAS_TABLE = auto()
-    NEEDS_COMMIT = auto()
-    IN_EPOCH = auto()
-
-
 @dataclass(slots=True)
 class _Router:
     #: 0, which is no start, while it has sent no HELLO.
     incarnation: int = 0
-    phase: Phase = Phase.SILENT
     #: The time from which on it may restart any number of times at once (`Timing.restarts`).
     rested_at: float = 0.0
     #: Incarnation and number of its last HELLO with a signature.
@@ -236,8 +223,6 @@ class Distribution:
         self._liveness.inherit(legacy.down_ports)
         cause = _Cause(legacy.members, self._liveness.down_links, self._losses)
         self._epoch = _Epoch(legacy.epoch, 0.0, cause, Stage.COMMITTED)
-        for node in legacy.members & self._nodes:
-            self._routers[node].phase = Phase.IN_EPOCH
         self._awaited = set(legacy.members)
 
     def handle(self, event: events.Event, now: float) -> list[events.Action]:
@@ -399,13 +384,12 @@ class Distribution:
         for node in sorted(epoch.members):
             # Before there is an epoch, routers may take any time to start.
             if self._committed_epoch or self._routers[node].incarnation:
-                self._enqueue(node, Phase.NEEDS_TABLE)
+                self._queue[node] = None
 
     def _start_commit(self, epoch: _Epoch) -> None:
         epoch.stage = Stage.COMMITS
         epoch.pending = set(epoch.members)
-        for node in sorted(epoch.members):
-            self._enqueue(node, Phase.NEEDS_COMMIT)
+        self._queue |= dict.fromkeys(sorted(epoch.members))
 
     def _finish_commit(self, epoch: _Epoch, now: float) -> None:
         epoch.stage = Stage.COMMITTED
@@ -496,12 +480,11 @@ class Distribution:
             self._bequeath_unsettled(max(0 if epoch is None else epoch.number, self._foreign_epoch))
         self._log("hello", RouterHello(node=node, incarnation=incarnation, restarted=restarted))
         router.incarnation = incarnation
-        router.phase = Phase.SILENT
         self._outstanding.pop(node, None)
         self._queue.pop(node, None)
         if epoch is not None and node in epoch.members and epoch.stage is Stage.TABLES:
             epoch.pending.add(node)
-            self._enqueue(node, Phase.NEEDS_TABLE)
+            self._queue[node] = None
 
     def _may_disturb(self, node: int, now: float) -> bool:
         """Whether a router may make a new epoch for all."""
@@ -542,13 +525,9 @@ class Distribution:
         del self._outstanding[node]
         epoch = self._epoch
         assert epoch is not None
+        epoch.pending.discard(node)
         if acknowledged is FrameType.TABLE:
             self._log("table_acknowledged", TableAcknowledged(node=node, epoch=epoch.number))
-            self._routers[node].phase = Phase.HAS_TABLE
-            epoch.pending.discard(node)
-        else:
-            self._routers[node].phase = Phase.IN_EPOCH
-            epoch.pending.discard(node)
 
     def _in_other_epoch(self, node: int, epoch: int, now: float) -> None:
         """A router took no notice of the frame that it acknowledges, since it is in another epoch."""
@@ -565,10 +544,6 @@ class Distribution:
             self._lost()
 
     # --- frames to routers
-
-    def _enqueue(self, node: int, phase: Phase) -> None:
-        self._routers[node].phase = phase
-        self._queue[node] = None
 
     def _fill_window(self, now: float) -> None:
         self._advance(now)
@@ -592,13 +567,12 @@ class Distribution:
             self._finish_commit(epoch, now)
 
     def _next_frame(self, node: int) -> Frame:
-        """Returns the frame to send to a router in NEEDS_TABLE or NEEDS_COMMIT."""
+        """Returns the frame that a router gets in the stage of the epoch."""
         epoch = self._epoch
         assert epoch is not None
-        router = self._routers[node]
         # The high half names the start: another start refuses the frame.
-        seq = router.incarnation << COUNTER_BITS | self._next_number()
-        if router.phase is Phase.NEEDS_TABLE:
+        seq = self._routers[node].incarnation << COUNTER_BITS | self._next_number()
+        if epoch.stage is Stage.TABLES:
             return Frame(FrameType.TABLE, node, seq, epoch.number, 1, epoch.tables[node])
         oldest = self._committed_epoch or epoch.number
         return Frame(FrameType.COMMIT, node, seq, epoch.number, 1, Commit(oldest))
