@@ -161,8 +161,8 @@ def test_a_withdrawn_subscription_costs_exhaustive_routers_no_publication() -> N
     forest = spt_trees(line(4))
 
     def crossings(*end: Record) -> int:
-        records = [registered(0.0), *end, uploaded(5.0, 1), uploaded(11.0, 2)]
-        return exhaustive_cost(history_of(records), forest, 4).publication_crossings
+        found = history_of([registered(0.0), *end, uploaded(5.0, 1), uploaded(11.0, 2)])
+        return exhaustive_cost(found.lifetimes(), found.uploads(), forest, 4).publication_crossings
 
     assert crossings() == 3
     assert crossings(ended(2.0)) == 3

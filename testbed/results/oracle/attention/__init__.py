@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,12 @@ class Round:
     def deadline_s(self) -> float:
         return self.begin_s + self.lifetime_s
 
+    @property
+    def over_s(self) -> float:
+        """When the lifetime was over: at the deadline, or when the application withdrew it before."""
+        ended_s = self.ended_s if self.withdrawn else None
+        return self.deadline_s if ended_s is None else min(self.deadline_s, ended_s)
+
 
 @dataclass(frozen=True)
 class History:
@@ -96,6 +102,17 @@ class History:
         """Returns the deliveries by where the router had the publication."""
         counts = np.bincount(self.whence, minlength=len(ORIGINS)).tolist()
         return dict(zip(ORIGINS, counts, strict=True))
+
+    def lifetimes(self) -> list[tuple[float, float, int, int]]:
+        """Returns begin, end, predicate and home of each round, in order of time."""
+        return sorted((each.begin_s, each.over_s, each.predicate, each.home) for each in self.rounds)
+
+    def uploads(self) -> Iterator[tuple[float, int, list[int]]]:
+        """Yields time, source and the selecting predicates of each publication, in order of time."""
+        selecting = [np.flatnonzero(row).tolist() for row in self.selects]
+        columns = self.uploaded_s.tolist(), self.source.tolist(), self.content.tolist()
+        for at_s, source, content in zip(*columns, strict=True):
+            yield at_s, source, selecting[content]
 
 
 class Collector:
@@ -221,17 +238,6 @@ def _positions(
     source: Integers, seq: npt.NDArray[np.uint64], of_source: Integers, of_seq: npt.NDArray[np.uint64]
 ) -> Integers:
     """Returns for each pair (of_source, of_seq) the row that has it, or UNKNOWN."""
-    if not len(source) or not len(of_source):
-        return np.full(len(of_source), UNKNOWN, np.int64)
-    known = np.unique(seq)
-
-    def keys(sources: Integers, seqs: npt.NDArray[np.uint64]) -> tuple[Integers, Booleans]:
-        rank = np.minimum(np.searchsorted(known, seqs), len(known) - 1).astype(np.int64)
-        return sources * len(known) + rank, known[rank] == seqs
-
-    own, _ = keys(source, seq)
-    order = np.argsort(own)
-    wanted, possible = keys(of_source, of_seq)
-    at = np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)
-    rows = order[at].astype(np.int64)
-    return np.where(possible & (own[rows] == wanted), rows, UNKNOWN)
+    rows = {pair: row for row, pair in enumerate(zip(source.tolist(), seq.tolist(), strict=True))}
+    pairs = zip(of_source.tolist(), of_seq.tolist(), strict=True)
+    return np.fromiter((rows.get(pair, UNKNOWN) for pair in pairs), np.int64, len(of_source))

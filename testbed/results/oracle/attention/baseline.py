@@ -9,16 +9,13 @@ Lugano.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention import History
 
 
 @dataclass(frozen=True)
@@ -36,96 +33,54 @@ class Cost:
     control_crossings: int = 0
 
 
-class MinimalTrees:
-    """The parts of broadcast trees that lead to given routers.
-
-    Attributes:
-        crossings: returns the links of a source's tree on the paths to the receivers that it reaches.
-    """
-
-    def __init__(self, forest: Forest) -> None:
-        self._parents: list[list[int]] = forest.parents.tolist()
-        self.crossings = cache(self._count)
-
-    def _count(self, source: int, receivers: frozenset[int]) -> int:
-        parents = self._parents[source]
-        on_path: set[int] = set()
-        for node in receivers:
-            if parents[node] == NO_PARENT:
-                continue
-            while node != source and node not in on_path:
-                on_path.add(node)
-                node = parents[node]
-        return len(on_path)
+#: Begin and end in seconds, predicate and home of a registration or a renewal.
+Lifetime = tuple[float, float, int, int]
+#: Time in seconds and source of a publication, and the predicates that select it.
+Upload = tuple[float, int, Sequence[int]]
 
 
-class Exhaustive:
-    """Counts the traffic of CBR; calls are in order of time.
-
-    Args:
-        forest: the trees, the same throughout.
-    """
-
-    def __init__(self, forest: Forest, nodes: int) -> None:
-        self._trees = MinimalTrees(forest)
-        self._flood = nodes - 1
-        #: Predicate -> node -> subscriptions in their lifetime.
-        self._active: dict[int, Counter[int]] = {}
-        #: Predicate -> the nodes with an active subscription.
-        self._nodes: dict[int, frozenset[int]] = {}
-        self._publications = self._deliveries = self._registrations = 0
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(self._publications, self._deliveries, self._registrations * self._flood)
-
-    def registered(self, predicate: int, node: int) -> None:
-        """A registration or a renewal begins a lifetime."""
-        self._registrations += 1
-        active = self._active.setdefault(predicate, Counter())
-        active[node] += 1
-        if active[node] == 1:
-            self._nodes[predicate] = frozenset(active)
-
-    def ended(self, predicate: int, node: int) -> None:
-        active = self._active[predicate]
-        active[node] -= 1
-        if not active[node]:
-            del active[node]
-            self._nodes[predicate] = frozenset(active)
-
-    def published(self, source: int, predicates: Iterable[int]) -> None:
-        """A publication that these predicates select was uploaded."""
-        receivers: frozenset[int] = frozenset()
-        for predicate in predicates:
-            nodes = self._nodes.get(predicate)
-            if nodes:
-                receivers = receivers | nodes if receivers else nodes
-        if receivers:
-            self._publications += self._trees.crossings(source, receivers)
-            self._deliveries += len(receivers)
+def crossings(parents: Sequence[int], source: int, receivers: Iterable[int]) -> int:
+    """Returns the links of a source's tree (`Tree.parents`) on the paths to the receivers that it reaches."""
+    on_path: set[int] = set()
+    for node in receivers:
+        if parents[node] == NO_PARENT:
+            continue
+        while node != source and node not in on_path:
+            on_path.add(node)
+            node = parents[node]
+    return len(on_path)
 
 
-def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
-    """Returns the traffic of CBR for the subscriptions and publications of a run."""
-    network = Exhaustive(forest, nodes)
-    selecting = [tuple(np.flatnonzero(row).tolist()) for row in history.selects]
-    begins = iter(sorted(history.rounds, key=lambda each: each.begin_s))
+def exhaustive_cost(
+    lifetimes: Sequence[Lifetime], uploads: Iterable[Upload], forest: Forest, nodes: int
+) -> Cost:
+    """Returns the traffic of CBR for subscriptions and publications, each in order of time."""
+    trees: list[list[int]] = forest.parents.tolist()
+    crossed = cache(lambda source, receivers: crossings(trees[source], source, receivers))
+    #: Predicate -> node -> subscriptions in their lifetime; the nodes as a key of the cache.
+    active: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    nodes_of: dict[int, frozenset[int]] = {}
+    begins = iter(lifetimes)
     following = next(begins, None)
     ends: list[tuple[float, int, int]] = []
-    columns = history.uploaded_s.tolist(), history.source.tolist(), history.content.tolist()
-    for at_s, source, content in zip(*columns, strict=True):
-        while following is not None and following.begin_s <= at_s:
-            network.registered(following.predicate, following.home)
-            until_s = following.deadline_s
-            if following.withdrawn and following.ended_s is not None:
-                until_s = min(until_s, following.ended_s)
-            heapq.heappush(ends, (until_s, following.predicate, following.home))
+    publications = deliveries = 0
+    for at_s, source, predicates in uploads:
+        while following is not None and following[0] <= at_s:
+            _, until_s, predicate, node = following
+            active[predicate][node] += 1
+            if active[predicate][node] == 1:
+                nodes_of[predicate] = frozenset(active[predicate])
+            heapq.heappush(ends, (until_s, predicate, node))
             following = next(begins, None)
         while ends and ends[0][0] <= at_s:
             _, predicate, node = heapq.heappop(ends)
-            network.ended(predicate, node)
-        network.published(source, selecting[content])
-    for each in [] if following is None else [following, *begins]:
-        network.registered(each.predicate, each.home)
-    return network.cost
+            active[predicate][node] -= 1
+            if not active[predicate][node]:
+                del active[predicate][node]
+                nodes_of[predicate] = frozenset(active[predicate])
+        found = [nodes_of[predicate] for predicate in predicates if nodes_of.get(predicate)]
+        if found:
+            receivers = found[0] if len(found) == 1 else frozenset().union(*found)
+            publications += crossed(source, receivers)
+            deliveries += len(receivers)
+    return Cost(publications, deliveries, len(lifetimes) * (nodes - 1))

@@ -119,7 +119,7 @@ def judge(
         history,
         results(history, end_s, window_s),
         violations(history, window_s),
-        exhaustive_cost(history, forest, nodes),
+        exhaustive_cost(history.lifetimes(), history.uploads(), forest, nodes),
         undecided,
     )
 
