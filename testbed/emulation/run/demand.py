@@ -39,14 +39,8 @@ _BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
 _TAKE_DOWN_S = (0.9, 5.3e-3, 12.1e-6)
 #: Bytes of captures, recordings, logs and tables: of a run, of each router, and for each frame over a link.
 _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
-#: The control groups, as this process or its container sees them, and its own.
+#: The control groups (version 2), as this process or its container sees them, and its own.
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-#: Files of a control group with its limit of memory and its use, and what precedes the names of the cache of
-#: files in memory.stat, a group's own and that of the groups in it: version 2, version 1.
-_MEMORY_FILES = (
-    ("memory.max", "memory.current", ""),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
-)
 #: Share of the free memory and disk that a run may take without a warning being due.
 _MOST = 0.9
 
@@ -134,17 +128,17 @@ def capacity(runs: Path) -> Capacity:
 
 def shortages(wanted: Demand, found: Capacity) -> list[str]:
     """Returns a sentence for each limit of the machine that an emulation exceeds."""
+    limits = (
+        ("processes", wanted.processes, found.processes, "{} may be started (`ulimit -u`)"),
+        ("memory", wanted.memory_bytes, found.memory_bytes, "{} are free"),
+        ("open files", wanted.descriptors, found.descriptors, "the limit is {} (`ulimit -Hn`)"),
+        ("disk", wanted.disk_bytes, found.disk_bytes, "{} are free"),
+    )
     lines = []
-    if found.processes is not None and wanted.processes > found.processes:
-        lines.append(f"processes: takes {wanted.processes}, {found.processes} may be started (`ulimit -u`)")
-    if wanted.memory_bytes > _MOST * found.memory_bytes:
-        lines.append(f"memory: takes {_size(wanted.memory_bytes)}, {_size(found.memory_bytes)} are free")
-    if found.descriptors is not None and wanted.descriptors > found.descriptors:
-        lines.append(
-            f"open files: takes {wanted.descriptors}, the limit is {found.descriptors} (`ulimit -Hn`)"
-        )
-    if wanted.disk_bytes > _MOST * found.disk_bytes:
-        lines.append(f"disk: takes {_size(wanted.disk_bytes)}, {_size(found.disk_bytes)} are free")
+    for name, takes, limit, text in limits:
+        shown, share = (_size, _MOST) if name in ("memory", "disk") else (str, 1.0)
+        if limit is not None and takes > share * limit:
+            lines.append(f"{name}: takes {shown(takes)}, {text.format(shown(limit))}")
     return lines
 
 
@@ -170,38 +164,27 @@ def _free_processes() -> Iterator[int]:
     # The kernel does not hold root to this limit.
     if soft != resource.RLIM_INFINITY and os.geteuid() != 0:
         yield soft - used
-    for group in _groups("pids"):
+    for group in _groups():
         with suppress(OSError, ValueError):
             yield int((group / "pids.max").read_text()) - int((group / "pids.current").read_text())
 
 
-def _groups(controller: str) -> Iterator[Path]:
-    """Yields the folder of the process's control group, and those of the groups that it is in.
-
-    A line of the kernel is `0::PATH` (version 2), or `NUMBER:CONTROLLERS:PATH` (version 1, each controller
-    with a tree of its own).
-    """
+def _groups() -> Iterator[Path]:
+    """Yields the folder of the process's control group, and those of the groups that it is in."""
     with suppress(OSError):
-        for line in _OWN_GROUP.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers and controller not in controllers.split(","):
-                continue
-            top = _GROUPS / controller if controllers else _GROUPS
-            own = top / path.removeprefix("/")
-            yield from (own, *(each for each in own.parents if each.is_relative_to(top)))
+        own = _GROUPS / _OWN_GROUP.read_text().strip().removeprefix("0::/")
+        yield from (own, *(each for each in own.parents if each.is_relative_to(_GROUPS)))
 
 
 def _free_in_group() -> Iterator[float]:
     """Yields what each control group leaves of the memory."""
-    for group in _groups("memory"):
-        for limit, use, prefix in _MEMORY_FILES:
-            with suppress(OSError, ValueError):
-                used = int((group / use).read_text())
-                lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
-                # The kernel takes the cache of files back before it refuses memory.
-                caches = {f"{prefix}active_file", f"{prefix}inactive_file"}
-                cached = sum(int(value) for name, value in lines if name in caches)
-                yield int((group / limit).read_text()) - used + cached
+    for group in _groups():
+        with suppress(OSError, ValueError):
+            used = int((group / "memory.current").read_text())
+            lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+            # The kernel takes the cache of files back before it refuses memory.
+            cached = sum(int(value) for name, value in lines if name in ("active_file", "inactive_file"))
+            yield int((group / "memory.max").read_text()) - used + cached
 
 
 def _size(count: float) -> str:
