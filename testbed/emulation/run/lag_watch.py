@@ -39,8 +39,8 @@ class SwitchProbe:
 
     def __init__(self, controls: Sequence[Path]) -> None:
         self._controls = list(controls)
-        self._sockets: dict[Path, socket.socket] = {}
-        self._asked: dict[Path, float] = {}
+        #: Daemon -> the connection on which it was asked, and when.
+        self._asked: dict[Path, tuple[socket.socket, float]] = {}
 
     def lag_s(self, patience_s: float) -> float:
         """Wall seconds that the slowest answer takes, or has taken so far.
@@ -55,44 +55,34 @@ class SwitchProbe:
         while self._asked:
             # Not select(2): the descriptors of a large network exceed its 1,024.
             with selectors.DefaultSelector() as selector:
-                for path in self._asked:
-                    selector.register(self._sockets[path], selectors.EVENT_READ, path)
+                for path, (connection, _) in self._asked.items():
+                    selector.register(connection, selectors.EVENT_READ, path)
                 ready = [key.data for key, _ in selector.select(max(0.0, deadline - time.monotonic()))]
             now = time.monotonic()
             if not ready:
-                return max(lag, *(now - asked for asked in self._asked.values()))
+                return max(lag, *(now - asked for _, asked in self._asked.values()))
             for path in ready:
-                lag = max(lag, now - self._asked.pop(path))
-                try:
-                    if not self._sockets[path].recv(65_536):
-                        self._close(path)
-                except OSError:
-                    self._close(path)
+                connection, asked = self._asked.pop(path)
+                connection.close()
+                lag = max(lag, now - asked)
         return lag
 
     def close(self) -> None:
-        for path in list(self._sockets):
-            self._close(path)
+        for connection, _ in self._asked.values():
+            connection.close()
 
     def _ask(self, path: Path) -> None:
         if path in self._asked:
             return
+        connection = socket.socket(socket.AF_UNIX)
+        connection.setblocking(False)
         try:
-            if path not in self._sockets:
-                self._sockets[path] = connection = socket.socket(socket.AF_UNIX)
-                connection.setblocking(False)
-                connection.connect(str(path))
-            self._sockets[path].send(_REQUEST)
+            connection.connect(str(path))
+            connection.send(_REQUEST)
         except OSError:
-            self._close(path)
-        else:
-            self._asked[path] = time.monotonic()
-
-    def _close(self, path: Path) -> None:
-        self._asked.pop(path, None)
-        connection = self._sockets.pop(path, None)
-        if connection is not None:
             connection.close()
+        else:
+            self._asked[path] = connection, time.monotonic()
 
 
 #: Rate of a governed clock until the opening predicates have spread.
