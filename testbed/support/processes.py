@@ -79,6 +79,14 @@ class Steps:
             raise RunError("; ".join(self.failures))
 
 
+def last_line(*logs: Path) -> str:
+    """Returns the last line of some logs, in which a process that has ended gives the reason."""
+    lines = [
+        line for log in logs if log.exists() for line in log.read_text(errors="replace").strip().splitlines()
+    ]
+    return lines[-1] if lines else "it said nothing"
+
+
 #: Signals that end a command.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Wall seconds in which a process must end after SIGTERM.
@@ -129,7 +137,7 @@ class Child:
         """Raises RunError if the process has ended."""
         status = self.process.poll()
         if status is not None:
-            raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
+            raise RunError(f"{self.what} ended with status {status}: {last_line(self._errors)}")
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
         """Sends SIGTERM and waits for the end, at most `timeout_s` wall seconds.
@@ -144,16 +152,12 @@ class Child:
             self.kill()
             raise RunError(f"{self.what} did not end {timeout_s:g} s after SIGTERM") from error
         if status not in (0, -signal.SIGTERM):
-            raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
+            raise RunError(f"{self.what} ended with status {status}: {last_line(self._errors)}")
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait()
-
-    def _last_words(self) -> str:
-        lines = self._errors.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
 
 
 def end_like_ctrl_c() -> None:

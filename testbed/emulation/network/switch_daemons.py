@@ -25,7 +25,7 @@ from testbed.emulation.network.switch_sockets import JsonRpc, parse_lost
 from testbed.machine.probes import switch_schema
 from testbed.support.errors import RunError
 from testbed.support.names import datapath_id, port_device, switch_name
-from testbed.support.processes import Steps, wait_until
+from testbed.support.processes import Steps, last_line, wait_until
 
 #: Switches of one daemon: at least, as many as leave few daemons, and at most, unless there are too many
 #: daemons. At each wake-up a daemon works through all its switches and ports: 0.2 ms for one switch, 0.4 ms
@@ -246,13 +246,7 @@ class Daemon:
         return f"{process} of the switches s{nodes[0]} to s{nodes[-1]}"
 
     def last_words(self) -> str:
-        lines = [
-            line
-            for command in _PLACES
-            if self.path(command).exists()
-            for line in self.path(command).read_text(errors="replace").splitlines()
-        ]
-        return lines[-1] if lines else "its log is empty"
+        return last_line(*map(self.path, _PLACES))
 
 
 class SwitchDaemons:

@@ -23,7 +23,7 @@ from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
 from testbed.controller.settings import Settings
 from testbed.support.errors import RunError
-from testbed.support.processes import Child, wait_until
+from testbed.support.processes import Child, last_line, wait_until
 
 Event = Mapping[str, Any]
 
@@ -279,8 +279,4 @@ class Routers:
 
     def _ended(self, node: int, how: str) -> RunError:
         """The error of a router that has ended, with the last line of its log."""
-        try:
-            lines = Path(self._specs[node].log_path).read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return RunError(f"router r{node} {how}: {lines[-1] if lines else 'it said nothing'}")
+        return RunError(f"router r{node} {how}: {last_line(Path(self._specs[node].log_path))}")
