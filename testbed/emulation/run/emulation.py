@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from router.runtime.process import RouterSpec
 from router.wire.header import HOST_PORT
 from testbed.controller.settings import Settings
 from testbed.emulation.control.commands import Commands
-from testbed.emulation.control.quiescence import quiet_period_s
+from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_limit_s, quiet_period_s
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.calibration import Span, calibrations
 from testbed.emulation.network.cleanup import remove_run
@@ -45,14 +45,13 @@ from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.network.switch_sockets import difference
 from testbed.emulation.run.estimate import estimate
 from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
-from testbed.emulation.run.lag_watch import LagWatch
+from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.run.parts import RunningParts, part_steps_of
 from testbed.emulation.run.processes import Controller, ProcessLog, Routers
-from testbed.emulation.run.schedule import play
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
-from testbed.experiments.workload.driver import Driver
+from testbed.experiments.workload.driver import Driver, TimedAction
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import private_applications
 from testbed.machine.probes import kernel_features
@@ -73,6 +72,7 @@ from testbed.support.names import host_device, port_device
 from testbed.support.processes import ENDING, Steps, leave_closed_terminal, wait_until
 from testbed.support.run_state import RunState
 from testbed.support.usage import proportional_bytes
+from testbed.terminal.numbers import clock as shown_time
 from testbed.terminal.progress import Progress
 
 #: Wall seconds that a barrier of the whole network may take: a base and a share for each router.
@@ -80,6 +80,8 @@ _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
 #: The routers' parent compiles the matching engine if its sources have changed, in about 12 s of CPU time.
 _COMPILING_S = 120.0
+#: Further wall seconds, for each router, after the end in which the network must have become quiet.
+_QUIET_PER_ROUTER_S = 0.2
 #: Wall seconds in which the end of a process is noticed.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
@@ -137,8 +139,12 @@ def emulate(
                 emulation.bring_up()
             if started is not None:
                 started(run_dir)
+            lost: BaseException | None = None
             with progress.stage("run_s", "workload"):
-                lost = _lost_of(emulation, hold)
+                try:
+                    emulation.run(hold)
+                except (CaptureError, ClientError, RunError, KeyboardInterrupt) as error:
+                    lost = error
             if lost is not None:
                 with progress.stage("teardown_s", "what there is of the run"), _uninterrupted():
                     emulation.salvage(lost)
@@ -156,15 +162,6 @@ def emulate(
                 emulation.abandon()
         write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
     return run_dir
-
-
-def _lost_of(emulation: Emulation, hold: bool) -> BaseException | None:
-    """Plays the workload; returns the error of a part that the run lost, or the interruption."""
-    try:
-        emulation.run(hold)
-    except (CaptureError, ClientError, RunError, KeyboardInterrupt) as error:
-        return error
-    return None
 
 
 #: The engine that needs no compiled code.
@@ -310,10 +307,7 @@ class Emulation:
                 *(self._folder, self.state, self.clock, self._controller, self._routers),
                 *(self.captures, self.network, driver, watch),
             )
-            lateness_max_s = play(
-                *(driver, self.experiment, self.workload, commands, self._parts, self.check),
-                *(self.clock, watch, self.progress.update, hold),
-            )
+            lateness_max_s = self._play(driver, commands, self._parts, watch, hold)
         except (RunError, ClientError, CaptureError, KeyboardInterrupt) as error:
             # How late the parts were may be the reason; on a full disk the error is what counts.
             with suppress(OSError):
@@ -326,6 +320,57 @@ class Emulation:
             "workload_lateness_max_s": lateness_max_s,
             "memory_per_router_bytes": proportional_bytes(self._routers.pids.values()) / len(self.nodes),
         }
+
+    def _play(
+        self, driver: Driver, commands: Commands, parts: RunningParts, watch: LagWatch, hold: bool
+    ) -> float:
+        """Plays the workload and the timed events, then waits until the network is quiet.
+
+        Returns:
+            The greatest lateness of the workload (`Driver.play`).
+
+        Raises:
+            RunError: a part died, or the network did not become quiet.
+        """
+        experiment, clock = self.experiment, self.clock
+
+        def progress(now_s: float, sent: int, delivered: int) -> None:
+            self.check()
+            at = shown_time(now_s, experiment.duration_s)
+            self.progress.update(f"{at}, {sent} messages sent, {delivered} delivered")
+
+        actions = [
+            TimedAction(at_s, partial(apply, self.network)) for at_s, apply in steps_of(experiment.events)
+        ]
+        actions += [
+            TimedAction(at_s, partial(apply, parts)) for at_s, apply in part_steps_of(experiment.events)
+        ]
+        rate = OPENING_RATE if experiment.time_scale == AUTO else experiment.time_scale
+        with _ended_by_ctrl_c(driver, hold) as ended:
+
+            def is_over() -> bool:
+                self.check()
+                return ended()
+
+            zero_s = clock.begin(rate)
+            with commands.served(driver, lambda: clock.now_s):
+                with watch:
+                    lateness_max_s = driver.play(
+                        *(self.workload, clock.clock, experiment.duration_s, progress, actions),
+                        *(zero_s, clock.workload, watch),
+                    )
+                    parts.restore()
+                if hold and not ended():
+                    self.progress.update("done; the network stays up until Ctrl-C")
+                    driver.drain(is_over, timeout_s=float("inf"))
+        self.progress.update("waiting until the network is quiet")
+        with closing(Quiescence(driver.sockets.values(), commands.quiet_s())) as quiescence:
+            # In this order: only after the trees have settled do quiet routers stay quiet.
+            timeout_s = quiet_limit_s(experiment) + _QUIET_PER_ROUTER_S * len(driver.sockets)
+            if not driver.drain(lambda: self._unsettled() is None and quiescence.quiet(), timeout_s):
+                raise not_quiet(f"{timeout_s:g} s", quiescence.working, self._unsettled())
+        self.check()
+        return lateness_max_s
 
     def _private_applications(self) -> dict[Place, PrivateApplication] | None:
         """The private side of the workload's applications; None: there is no privacy."""
@@ -590,3 +635,31 @@ def _uninterrupted() -> Iterator[None]:
         for number, handler in held.items():
             with suppress(TypeError):  # the handler was not set from Python
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _ended_by_ctrl_c(driver: Driver, hold: bool) -> Iterator[Callable[[], bool]]:
+    """With `hold`, makes Ctrl-C, or a signal like it, end the driver's work and not the run.
+
+    Yields whether a signal came.
+    """
+    over = False
+
+    def end(*_: object) -> None:
+        nonlocal over
+        over = True
+        leave_closed_terminal()
+        driver.stop()
+
+    if not hold:
+        yield lambda: False
+        return
+    # `nohup` ignores SIGHUP.
+    ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, end) for each in ending}
+    try:
+        yield lambda: over
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        driver.resume()
