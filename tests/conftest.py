@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 # How fast a test is depends on what else the machine does: no test fails for being slow.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The whole suite tries the same cases each time, so that it says something of the change that it is run
-# for; new cases are looked for by `pytest` itself and by `./run.sh bench adversary`.
+# for; `pytest` itself looks for new cases, and for more with CBCB_FUZZ (tests/support/fuzz.py).
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
 settings.load_profile("default")
 

@@ -24,12 +24,6 @@ BENCHMARKS = {
     "emulated_hops": ("5 min", "CPU of a message at each router of the default experiment (root)"),
     "simulate": ("2 min", "simulations of growing networks: events per second, memory per router"),
     "columns": ("20 s", "views of frames on one core, by the codec and by compiled code"),
-    "decoders": ("6 min", "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?"),
-    "adversary": (
-        "1 min",
-        "random networks and interleavings against the protocol: a counterexample, or none",
-    ),
-    "fuzz": ("14 min", "decoder, core, parsers, files, sockets: fuzzed (with atheris, if it is there)"),
     "footprint": (
         "2 min",
         "processes, memory, descriptors, time and disk of an emulation, beside Mininet (root)",

@@ -16,7 +16,6 @@ from tests.support.paths import DOCS, ROOT
 @pytest.mark.parametrize(
     ("command", "row"),
     [
-        ("adversary --scheme psf --seed 7 --cases 2", "psf: 2 cases in .*, seeds 7 to 8: no counterexample"),
         ("columns --frames 800 --rounds 1", r"view traffic: 800 frames, [1-9]"),
         pytest.param(
             "forwarding --engines compiled --messages 500 --rounds 1",

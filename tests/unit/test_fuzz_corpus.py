@@ -1,14 +1,9 @@
-"""The corpus of the fuzzer, within its bounds of time and memory, and the mutations of the engine."""
+"""The corpus of the fuzzed functions and its mutations, within their bounds of time and memory."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
-from pathlib import Path
 from random import Random
-from threading import Thread
 
 import pytest
 
@@ -16,9 +11,8 @@ from tests.fuzz import bounds
 from tests.fuzz.bounds import OverBoundError, checked
 from tests.fuzz.corpus import kept
 from tests.fuzz.inputs import LONGEST, mutated
-from tests.fuzz.run import warm
-from tests.fuzz.targets import TARGETS
-from tests.support.paths import ROOT
+from tests.fuzz.targets import TARGETS, warm
+from tests.support.fuzz import cases
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -33,7 +27,7 @@ def test_every_kept_input_passes_within_its_bounds(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_some_mutations_of_kept_inputs_pass_too(target: str) -> None:
     run, random, inputs = warm(target), Random(1), kept(target)
-    for _ in range(60):
+    for _ in range(cases(60)):
         data = mutated(random, inputs)
         assert len(data) <= LONGEST
         checked(run, data)
@@ -60,30 +54,3 @@ def test_memory_is_noticed_after_a_greater_peak_of_the_process(monkeypatch: pyte
     checked(len, b"a")
     with pytest.raises(OverBoundError, match=r"1 bytes took 6\d{7} bytes of memory; at most 33554432"):
         checked(_take_64_mib, b"a")
-
-
-def test_the_time_of_other_threads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "CPU_S", 0.2)
-
-    def work() -> None:
-        until = time.thread_time() + 0.3
-        while time.thread_time() < until:
-            pass
-
-    def in_a_thread(_data: bytes) -> None:
-        thread = Thread(target=work)
-        thread.start()
-        thread.join()
-
-    with pytest.raises(OverBoundError, match=r"1 bytes took 0\.\d s of CPU"):
-        checked(in_a_thread, b"a")
-
-
-def test_the_files_of_a_target_end_with_its_process() -> None:
-    code = (
-        "from tests.fuzz.inputs import files_of_this_process as made_here\n"
-        "made = made_here()\n(made / 'file').touch()\nprint(made)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert "cbcb-fuzz-" in done.stdout
-    assert not Path(done.stdout.strip()).exists()
