@@ -15,10 +15,19 @@ import numpy as np
 from rich.console import Console
 
 from captures.accounting.attention import overload, received, service_keys
+from captures.accounting.direct import Direct
 from captures.rundir.oracle import filters_of
 from router.protocol.services.attention.service import Attention as AttentionService
 from testbed.controller.trees import LAYERS
-from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.evaluation.figures.reproduction import (
+    EMULATED,
+    PAPER,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+)
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.attention_predictions import Fluid
@@ -39,6 +48,7 @@ _PAPER = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SMALL = (10, 20, 50, 100, 200, 400)
 #: Those of the runs with an exact history: the smallest, where most bandwidth is saved.
 _WITH_HISTORY = (10, 20, 50)
+_EMULATED = (10, 50, 200)
 _HISTORY = {"service.history": "exact"}
 #: Tolerances of the specification.
 SAVED = {"eon": (0.80, 0.92), "pdp": (0.75, 0.90)}
@@ -118,9 +128,12 @@ class Attention(Reproduction):
     )
     measure = "testbed.evaluation.figures.attention:measured"
     calculates = True
+    measure_emulated = "testbed.evaluation.figures.attention:measured_emulated"
+    emulated_scale = 4.0
+    sizes = ("small", PAPER, EMULATED)
 
     def cases(self, size: str) -> list[Case]:
-        base = "diallo" if size == "paper" else "diallo-small"
+        base = "diallo" if size == PAPER else "diallo-small"
         return [
             Case(
                 f"{strategy}, Max {most}{', exact history' if more else ''}",
@@ -128,12 +141,19 @@ class Attention(Reproduction):
                 {"base": base, "strategy": strategy, "max": most, **more},
             )
             for more, maxima in (
-                ({}, _PAPER if size == "paper" else _SMALL),
-                ({"overrides": _HISTORY}, _WITH_HISTORY),
+                ({}, {"small": _SMALL, PAPER: _PAPER, EMULATED: _EMULATED}[size]),
+                ({"overrides": _HISTORY}, () if size == EMULATED else _WITH_HISTORY),
             )
             for strategy in STRATEGIES
             for most in maxima
         ]
+
+    def overrides(self, case: Case, engine: str) -> dict[str, str]:
+        if engine == "simulate":
+            return {}
+        # Of PDP, `beta_s`, a second of the experiment, must not be less than this wall time.
+        clock = {"time_scale": str(self.emulated_scale), "oracle.in_flight_window_s": "0.25"}
+        return _overrides(case.facts) | clock
 
     def judge(self, results: Results) -> Iterator[Statement]:
         curves = _curves(results)
@@ -220,14 +240,13 @@ class _Records:
         self.collector.take({**record, "node": node, "app": app})
 
 
+def _overrides(facts: Mapping[str, Any]) -> dict[str, str]:
+    strategy, most = facts["strategy"], str(facts["max"])
+    return {"service.strategy": strategy, "workload.attention.max": most, **facts.get("overrides", {})}
+
+
 def _experiment(facts: Mapping[str, Any], seed: int) -> Experiment:
-    overrides = {
-        "seed": str(seed),
-        "service.strategy": facts["strategy"],
-        "workload.attention.max": str(facts["max"]),
-        **facts.get("overrides", {}),
-    }
-    return load_experiment(find_experiment(facts["base"]), overrides)
+    return load_experiment(find_experiment(facts["base"]), _overrides(facts) | {"seed": str(seed)})
 
 
 def _fluid(facts: Mapping[str, Any]) -> Fluid:
@@ -247,11 +266,19 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     experiment = _experiment(facts, seed)
     judged, counters, samples = _simulated(experiment)
     found = service_keys(judged.summary, received(counters), overload(counters))
-    return {
-        **{key: value for key, value in found.items() if isinstance(value, int | float)},
-        "violations": sum(found["violations"].values()),
-        **_tables_and_delays(judged.history, samples, len(experiment.topology.nodes)),
-    }
+    return _numbers(found) | _tables_and_delays(judged.history, samples, len(experiment.topology.nodes))
+
+
+def measured_emulated(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Returns the measurements of an emulation, without those of its tables and delays."""
+    del experiment
+    return _numbers(run.summary()["attention"])
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the numbers of the key `attention` of a summary, and all violations."""
+    numbers = {key: value for key, value in found.items() if isinstance(value, int | float)}
+    return numbers | {"violations": sum(found["violations"].values())}
 
 
 def _simulated(

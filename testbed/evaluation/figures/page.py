@@ -123,8 +123,9 @@ def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
     ran: set[str] = set()
     for own in cases:
         ran |= {own.get("routing.scheme", own.get("scheme", scheme))}
-        # A calculation on an experiment runs the attention-limited service alone.
-        ran |= {"attention" if "base" in own else own.get("broadcast.layer", own.get("layer", layer))}
+        # A calculation on an experiment runs the attention-limited service alone, and so does its emulation.
+        attention = "base" in own or "service.strategy" in own
+        ran |= {"attention" if attention else own.get("broadcast.layer", own.get("layer", layer))}
     groups = [[f"`{name}`" for name in names if name in ran] for names in (UNCHANGED, AMENDED)]
     kinds = ("as in the papers", "[with differences](README.md#rules)")
     texts = [f"{', '.join(names)} ({kind})" for names, kind in zip(groups, kinds, strict=True) if names]

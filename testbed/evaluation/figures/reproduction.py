@@ -257,6 +257,7 @@ class Reproduction(ABC):
         calculates: there is no network, or none that could be emulated: `run` answers for every case, or
             `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
             simulations are, and which may simulate a network by itself.
+        measure_emulated: of a figure that calculates, a function as `measure` of others, for emulations.
         emulated_scale: `time_scale` of an emulation.
         sizes: those of `SIZES` that it has.
         captures: the captures that a simulation keeps; `measure` needs no others.
@@ -272,6 +273,7 @@ class Reproduction(ABC):
     deviations: ClassVar[Sequence[str]] = ()
     measure: ClassVar[str] = ""
     calculates: ClassVar[bool] = False
+    measure_emulated: ClassVar[str] = ""
     emulated_scale: ClassVar[float | str] = 60.0
     sizes: ClassVar[Sequence[str]] = ("small", PAPER)
     captures: ClassVar[Kept] = "all"

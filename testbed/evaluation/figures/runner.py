@@ -116,7 +116,7 @@ def reproduce(
     size, engine = origin.size, origin.engine
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
-    if engine == "run" and figure.calculates:
+    if engine == "run" and figure.calculates and not figure.measure_emulated:
         raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
@@ -161,11 +161,13 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     path = find_experiment(str(base or "default"))
     experiment = load_checked(path, overrides)
     parameters: dict[str, Any] = {"case": case.label}
-    facts: list[Any] = [engine, figure.measure, sorted(figure.expected), experiment]
-    if figure.calculates:
+    calculates = figure.calculates and engine == "simulate"
+    measure = figure.measure if calculates or not figure.calculates else figure.measure_emulated
+    facts: list[Any] = [engine, measure, sorted(figure.expected), experiment]
+    if calculates:
         # The facts alone determine what is calculated, with the experiment that they name.
         engine, parameters = "simulate", dict(case.facts)
-        facts = [figure.measure, seed, sorted(case.facts.items()), None if base is None else experiment]
+        facts = [measure, seed, sorted(case.facts.items()), None if base is None else experiment]
     return Job(
         number,
         identity(*facts),
@@ -173,9 +175,9 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
         seed,
         engine,
         experiment,
-        figure.measure,
-        figure.calculates,
+        measure,
+        calculates,
         figure.captures,
         figure.expected,
-        source_version(figure.measure),
+        source_version(measure),
     )

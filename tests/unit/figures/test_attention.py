@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
-from testbed.evaluation.figures.attention import Attention
+from captures.accounting.direct import Direct
+from testbed.evaluation.figures.attention import Attention, _experiment, measured
 from testbed.evaluation.figures.attention_open import AttentionOpen
-from testbed.evaluation.figures.reproduction import Case
+from testbed.evaluation.figures.reproduction import EMULATED, Case
 from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.sweeps import ENGINES
+from testbed.evaluation.sweeps.job import measure_of
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.figures import results_of, verdicts
+from tests.support.simulated import judged_run
 
 _SAME = {"violations": 0, "starvation": 0.0}
 _SMALL = (10, 20, 50, 100, 200, 400)
@@ -73,6 +77,23 @@ def test_a_run_is_known_by_the_experiment_that_it_simulates(
     places = {"diallo-small": other}
     monkeypatch.setattr("testbed.evaluation.figures.runner.find_experiment", lambda name: places[name])
     assert _job(figure, case, 1, "simulate", 0).identity != before
+
+
+def test_an_emulation_sets_what_a_calculation_takes_from_facts_and_measures_the_same(tmp_path: Path) -> None:
+    figure = Attention()
+    case = next(each for each in figure.cases(EMULATED) if each.label == "pdp, Max 50")
+    calculated, emulated = (_job(figure, case, 1, engine, 0) for engine in ENGINES)
+    assert (calculated.calculates, emulated.calculates) == (True, False)
+    less = {"workload.attention.publications": "2000"}
+    facts = {**case.facts, "overrides": less}
+    experiment = _experiment(facts, 1)
+    for each in (emulated.experiment, experiment):
+        assert (each.service.of_kind.strategy, each.attention and each.attention.max) == ("pdp", 50)
+    with Direct(judged_run(experiment, tmp_path).path) as run:
+        found = measure_of(emulated)(run, experiment)
+    of_tables = {"entries", "entries_share", "delay_s"}
+    assert found == {key: value for key, value in measured(facts, 1).items() if key not in of_tables}
+    assert found["publication_crossings"] > 0
 
 
 _AS_SHIPPED = {
