@@ -172,7 +172,7 @@ def _free_processes() -> Iterator[int]:
 def _groups() -> Iterator[Path]:
     """Yields the folder of the process's control group, and those of the groups that it is in."""
     with suppress(OSError):
-        own = _GROUPS / _OWN_GROUP.read_text().strip().removeprefix("0::/")
+        own = _GROUPS / _OWN_GROUP.read_text().partition("0::/")[2].strip()
         yield from (own, *(each for each in own.parents if each.is_relative_to(_GROUPS)))
 
 

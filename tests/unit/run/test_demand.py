@@ -163,20 +163,16 @@ def test_check_refuses_what_the_machine_cannot_hold_unless_forced(force: list[st
     assert (refusal in done.stdout) == (status == 3)
 
 
-def test_the_limits_of_a_group_and_of_groups_around_it_count_and_the_cache_of_files_is_free_memory(
+def test_the_cache_of_files_of_a_container_is_free_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("testbed.emulation.run.demand._GROUPS", tmp_path)
     monkeypatch.setattr("testbed.emulation.run.demand._OWN_GROUP", tmp_path / "own")
-    (tmp_path / "own").write_text("0::/job/step\n")
-    (tmp_path / "job/step").mkdir(parents=True)
-    (tmp_path / "job/step/pids.max").write_text("20\n")
-    (tmp_path / "job/step/pids.current").write_text("9\n")
+    (tmp_path / "own").write_text("0::/\n")
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 200\nactive_file 300\ninactive_file 400\n")
-    found = capacity(tmp_path)
-    assert (found.memory_bytes, found.processes) == (800, 11)
+    assert capacity(tmp_path).memory_bytes == 800
 
 
 def _raise(error: BaseException) -> Callable[[], None]:
