@@ -255,7 +255,12 @@ def columns_tables() -> str:
     views["Both formats, view `files`"] = PCAP_VIEWS[FILES]
     parts = []
     for heading, columns in views.items():
-        lines = [f"### {heading}", "", "| column | type | meaning |", "|---|---|---|"]
+        lines = [f"### {heading}", ""]
+        if columns is TRAFFIC_COLUMNS:
+            shared = [f"`{name}`" for name in columns if name in COLUMNS]
+            lines += [f"{', '.join(shared)} as in view `{FRAMES}`, and:", ""]
+            columns = {name: column for name, column in columns.items() if name not in COLUMNS}
+        lines += ["| column | type | meaning |", "|---|---|---|"]
         lines += [
             f"| `{name}` | `{spark_type(arrow)}` | {meaning} |" for name, (arrow, meaning) in columns.items()
         ]

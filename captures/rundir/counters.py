@@ -63,8 +63,7 @@ SwitchCounters = dict[int, dict[int, PortCounters]]
 ROUTERS = Document(
     lambda run: [run.routers_counters],
     "The counters of every router when it ended: an object by node, as text. Beside the fields below stand "
-    f"the counters of the protocol core: {', '.join(f'`{name}`' for name in CORE_COUNTERS)} "
-    "(`router.protocol.counters` describes them).",
+    "the counters of the protocol core, which `router.protocol.counters` describes.",
     (("Counters of one router", LinkCounters),),
     form=dict[int, dict[str, Any]],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from captures.frames.columns import COLUMNS
 from captures.rundir.document import bullet, filled
 from captures.tables import CLOCKS, SHARED, TABLES, Column
 
@@ -118,16 +119,14 @@ def document() -> str:
         "",
         "`source` and `seq` identify a message in every table, `issuer` and `seq` a frame of any type.",
         "",
-        "`type` is the type in the header, but an encoded frame (docs/explanation/privacy.md) has the type",
-        "of the frame in whose place it is: XMSG is `MSG`, XRA is `RA`, XUR is `UR`. So it is in every",
-        "table, in summary.json, in the report and in the format `cbcb`, where `types=MSG` reads both.",
-        "Column `encoded` of `frames` tells them apart. Routers count the type of the header",
-        "(counters/routers.json), and the dissector shows it: `cbcb.type in {1, 13}` are the frames with",
-        "`type = 'MSG'`.",
+        "`type` of an encoded frame (docs/explanation/privacy.md) is that of the frame in whose place it is:",
+        "XMSG is `MSG`, XRA is `RA`, XUR is `UR`; column `encoded` of `frames` tells them apart. So it is in",
+        "summary.json, in the report and in the format `cbcb`, too. Routers count the type of the header",
+        "(counters/routers.json), and the dissector shows it.",
         "",
-        "A name has one type and one unit in all tables. These columns are in several tables; where a name",
-        "means more in a table, the table describes it. A unit in parentheses is given where neither the",
-        "end of the name nor the meaning says it.",
+        "A name has one type and one unit in all tables. Several tables have these columns, and name them as",
+        "*above*; where a name means more in a table, the table describes it. A unit in parentheses is given",
+        "where neither the end of the name nor the meaning says it.",
         "",
         *(_row(column) for column in SHARED.values()),
         "",
@@ -138,10 +137,14 @@ def document() -> str:
     for question, sql in EXAMPLES:
         lines += ["", question, "", "```sql", sql, "```"]
     for table in TABLES.values():
-        lines += ["", f"## {table.name}", "", filled(f"One row for each {table.grain}."), ""]
+        lines += ["", f"## {table.name}", "", filled(f"One row per {table.grain}."), ""]
         above = [f"`{column.name}`" for column in table.columns if column == SHARED.get(column.name)]
         own = [_row(column) for column in table.columns if column != SHARED.get(column.name)]
-        lines += [filled(f"Columns described above: {', '.join(above)}."), ""] * bool(above)
+        listed = f"Above: {', '.join(above)}."
+        if table.name == "frames":
+            listed = "Columns of view `frames` of the format `cbcb` ([pcap-source.md](pcap-source.md)), and:"
+            own = [_row(column) for column in table.columns if column.name not in COLUMNS]
+        lines += [filled(listed), ""] * bool(above)
         lines += [*own, ""] * bool(own)
         lines.pop()
     return "\n".join(lines) + "\n"

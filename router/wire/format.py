@@ -151,11 +151,11 @@ class Names(Enum):
 
 
 class Occurs(Enum):
-    """How often a TLV occurs in a frame."""
+    """How often a TLV occurs in a frame: any number, exactly one, or at most one."""
 
-    ANY_NUMBER = "any number"
-    ONCE = "exactly one"
-    OPTIONAL = "at most one"
+    ANY_NUMBER = "*"
+    ONCE = ""
+    OPTIONAL = "?"
 
 
 class Part(Enum):

@@ -224,13 +224,6 @@ def _rows(*head: str, rows: Iterable[Iterable[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def _layout_text(fields: Iterable[Field]) -> str:
-    return ", ".join(
-        f"`{field.name}`" if field.layout not in SIZES else f"{field.layout.value} `{field.name}`"
-        for field in fields
-    )
-
-
 def _size(field: Field) -> str:
     match field.layout:
         case Layout.RECORDS:
@@ -267,26 +260,19 @@ _TABLES: dict[str, Callable[[], str]] = {
         rows=[(field.layout.value, f"`{field.name}`", field.sentence) for field in (*TRAILER, TAG)],
     ),
     "frame types": lambda: _rows(
-        *("type", "name", "from → to", "known TLVs of the body", "meaning"),
+        *("type", "name", "from → to", "TLVs", "meaning"),
         rows=[
             (
                 *(int(row.type), row.type.name, row.direction),
-                "; ".join(f"{tlv.name}, {occurs.value}" for tlv, occurs in row.tlvs),
+                ", ".join(f"{tlv.name}{occurs.value}" for tlv, occurs in row.tlvs),
                 row.sentence,
             )
             for row in FRAMES
         ],
     ),
     "TLVs": lambda: _rows(
-        *("type", "name", "in", "value", "meaning"),
-        rows=[
-            (
-                *(int(row.type), row.type.name),
-                ", ".join(frame.type.name for frame in FRAMES if row.type in dict(frame.tlvs)),
-                *(_layout_text(row.fields), row.sentence),
-            )
-            for row in TLVS
-        ],
+        *("type", "name", "meaning"),
+        rows=[(int(row.type), row.type.name, row.sentence) for row in TLVS],
     ),
     "fields": lambda: _rows(
         *("of", "size", "field", "meaning"),
@@ -327,7 +313,7 @@ def _marks(path: Path, name: str) -> tuple[str, str]:
     if path.suffix == ".lua":
         source = "made from router/wire/format*.py by `python -m router.wire.generate`"
         return f"-- BEGIN {name}, {source}\n", f"-- END {name}\n"
-    return f"<!-- BEGIN {name}, made by `python -m router.wire.generate` -->\n", f"<!-- END {name} -->\n"
+    return f"<!-- BEGIN {name} -->\n", f"<!-- END {name} -->\n"
 
 
 def generated(path: Path) -> str:
