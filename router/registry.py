@@ -58,6 +58,8 @@ class Registry(Mapping[str, T]):
         self._group = group
         self._entries: dict[str, T | _Place] = {}
         self._docs: dict[str, str] = {}
+        #: Name of an entry of a package -> its module.
+        self.packaged: dict[str, str] = {}
 
     @property
     def docs(self) -> Mapping[str, str]:
@@ -133,6 +135,7 @@ class Registry(Mapping[str, T]):
             place = _Place(each.module, each.attr, package)
             try:
                 self.register(each.name, cast(T, place), f"Of the package {package}.")
+                self.packaged[each.name] = each.module
             except ValueError as error:
                 raise ValueError(f"package {package}, entry point of {group}: {error}") from None
 

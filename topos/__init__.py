@@ -115,8 +115,11 @@ class Topology:
         return found
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def unknown(kind: str, name: str, known: Iterable[str], listed: str = "") -> str:
     """Says that `name` is not a known `kind` ("key", "generator"), and what was probably meant.
+
+    Args:
+        listed: text of the known names, where a list of them all would be long.
 
     >>> unknown("key", "time_scal", ["time_scale", "seed"])
     "unknown key 'time_scal'; did you mean 'time_scale'?"
@@ -125,4 +128,4 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, choices, n=1)
     if near:
         return f"unknown {kind} '{name}'; did you mean '{near[0]}'?"
-    return f"unknown {kind} '{name}'; expected one of: {', '.join(choices)}"
+    return f"unknown {kind} '{name}'; expected one of: {listed or ', '.join(choices)}"

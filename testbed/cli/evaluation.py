@@ -57,19 +57,28 @@ def sweep_command(arguments: Namespace) -> int:
 
 
 def plot_arguments(parser: ArgumentParser) -> None:
+    from router.options import options_of
+    from testbed.evaluation.sweeps.spec import Plot
+
     parser.add_argument("sweep", type=Path, help="the folder of a sweep, its name, or a Parquet file")
     add_runs(parser)
-    parser.add_argument("--y", required=True, metavar="KEY", help="a key of the summary, or KEY / KEY")
-    parser.add_argument("--x", required=True, metavar="PARAMETER", help="a parameter, or any other column")
-    parser.add_argument("--by", metavar="PARAMETER", help="a line for each value of this one")
-    parser.add_argument("--x-label", metavar="TEXT", help="text of the horizontal axis (the parameter)")
-    parser.add_argument("--y-label", metavar="TEXT", help="text of the vertical axis (the key)")
+    for option in options_of(Plot):
+        parser.add_argument(
+            f"--{option.key.replace('_', '-')}",
+            required=option.key in ("x", "y"),
+            choices=tuple(option.choices) or None,
+            default=option.default,
+            metavar=None if option.choices else "TEXT",
+            help=option.doc.replace("%", "%%"),
+        )
     parser.add_argument(
-        "--kind",
-        choices=("mean", "median"),
-        default="mean",
-        help="mean with its 95%% confidence interval, or median with the band from 10 to 90%% (mean)",
+        "--label",
+        action="append",
+        default=[],
+        metavar="VALUE=TEXT",
+        help="text of a value in the legend, or of a category on the horizontal axis",
     )
+    parser.add_argument("--x-ticks", default="", metavar="N,N", help="numbers on the horizontal axis")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("plot.svg"), metavar="FILE", help=".svg, .png or .pdf"
     )
@@ -78,10 +87,11 @@ def plot_arguments(parser: ArgumentParser) -> None:
 
 
 def plot_command(arguments: Namespace) -> None:
-    """Writes the plot, and prints its numbers."""
+    """Writes the plot and its numbers, and prints the latter."""
+    from router.options import options_of
     from testbed.evaluation.sweeps.folder import read_runs, sources_of
+    from testbed.evaluation.sweeps.plots import save
     from testbed.evaluation.sweeps.spec import Plot
-    from testbed.evaluation.sweeps.statistics import points, save
     from testbed.machine.versions import require_one_code
     from testbed.results.folders import sweep_folder
     from testbed.results.report.style import STYLES, styled
@@ -89,19 +99,25 @@ def plot_command(arguments: Namespace) -> None:
     path = arguments.sweep
     if not path.exists():
         path = sweep_folder(arguments.runs, str(path))
+    try:
+        ticks = [float(each) for each in arguments.x_ticks.split(",") if each]
+    except ValueError as error:
+        raise InputError(f"--x-ticks {arguments.x_ticks}: expected numbers, such as 25,50,100") from error
+    for text in arguments.label:
+        if "=" not in text:
+            raise InputError(f"--label {text}: expected VALUE=TEXT, such as pif=CBCB")
+    labels = dict(text.rsplit("=", 1) for text in arguments.label)
+    plot = Plot(
+        **{each.key: getattr(arguments, each.key) for each in options_of(Plot)}, label=labels, x_ticks=ticks
+    )
     runs = read_runs(path)
     require_one_code(sources_of(runs), arguments.other_code)
-    plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind, arguments.x_label, arguments.y_label)
     with styled(STYLES[arguments.style]):
-        save(runs, plot, arguments.output)
-    parameters = [plot.x] if plot.by is None else [plot.x, plot.by]
-    for place, found in points(runs, plot.y, parameters).items():
-        where = ", ".join(f"{name} = {value}" for name, value in zip(parameters, place, strict=True))
-        put(
-            f"{where}: mean {found.mean:.4g} [{found.low:.4g}, {found.high:.4g}], "
-            f"median {found.median:.4g} [{found.p10:.4g}, {found.p90:.4g}], {found.runs} runs"
-        )
-    put(f"plot: {arguments.output}")
+        lines = save(runs, plot, arguments.output)
+    for name, line in lines.items():
+        for value, found in line.items():
+            put(f"{plot.x} = {value}" + (f", {plot.by} = {name}" if plot.by else "") + f": {found}")
+    put(f"plot: {arguments.output}, numbers: {arguments.output.with_suffix('.csv')}")
 
 
 def figure_arguments(parser: ArgumentParser) -> None:

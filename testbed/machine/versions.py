@@ -32,6 +32,7 @@ _FIGURES = "testbed/evaluation/figures"
 SHOWING = frozenset(
     {
         *("captures/runs", "testbed/api.py", "testbed/cli"),
+        "testbed/evaluation/sweeps/plots.py",
         *("testbed/results/live", "testbed/results/report", "testbed/results/trace"),
     }
 )

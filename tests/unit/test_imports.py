@@ -245,7 +245,7 @@ def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() 
             "testbed.results.conclude",
             "testbed.emulation.control.prompt",
             "testbed.emulation.run.emulation",
-            "testbed.evaluation.sweeps.statistics",
+            "testbed.evaluation.sweeps.runner",
         ),
     }
 

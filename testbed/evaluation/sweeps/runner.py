@@ -24,8 +24,9 @@ from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import POINTS, RUNS, SEED, SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
+from testbed.evaluation.sweeps.plots import save
 from testbed.evaluation.sweeps.spec import Job, Spec
-from testbed.evaluation.sweeps.statistics import point_table, save
+from testbed.evaluation.sweeps.statistics import point_table
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest

@@ -27,12 +27,14 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from router.options import options_of
+from router.options import options_of, setting
+from router.registry import Registry
 from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
@@ -78,6 +80,9 @@ def _meaning(value: Any) -> Any:
             part = _contents(Path(part))
         elif option is not None and option.kind == "pair":
             part = sorted(part)
+        elif option is not None and isinstance(option.choices, Registry) and part in option.choices:
+            if module := option.choices.packaged.get(part):
+                part = [part, inspect.getsource(import_module(module))]
         elif each.name == "generator":
             part = [
                 part,
@@ -100,9 +105,6 @@ def _contents(path: Path) -> list[str]:
 
 
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
-_PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")
-#: How a plot shows the runs of a point: the mean with its confidence interval, or the median and a band.
-KINDS = ("mean", "median")
 Value = str | int | float | bool
 
 
@@ -111,19 +113,59 @@ class SpecError(InputError, ValueError):
 
 
 @dataclass(frozen=True)
-class Plot:
-    """A plot: a key (or `KEY / KEY`) against a parameter, one line for each value of `by`.
+class Against:
+    """The runs that those of a plot are paired with, by seed and by the values of all other parameters.
 
     Attributes:
-        x_label, y_label: texts of the axes; None: the parameter and the key.
+        parameter, value: of the paired runs, such as `routing.scheme` and `flooding`.
+        how: "ratio": what is drawn is the quotient of a run and the paired run, or "difference".
     """
 
-    y: str
-    x: str
-    by: str | None = None
-    kind: str = "mean"
-    x_label: str | None = None
-    y_label: str | None = None
+    parameter: str
+    value: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot: an expression of keys against a parameter, a line for each value of `by`.
+
+    The fields, but for `label` and `x_ticks`, are options of `cbcb plot` and keys of [[plot]].
+    """
+
+    y: str = setting("", "a key of the summary, or an expression such as `1 - KEY / KEY`")
+    x: str = setting("", "a parameter, or any other column")
+    by: str | None = setting(None, "a line for each value of this parameter")
+    kind: Literal["mean", "median"] = setting(
+        "mean", "mean with its 95 % confidence interval, or median with the band from 10 to 90 %"
+    )
+    x_label: str | None = setting(None, "text of the horizontal axis; default: the parameter")
+    y_label: str | None = setting(None, "text of the vertical axis; default: the expression")
+    by_label: str | None = setting(None, "title of the legend; default: the parameter")
+    x_scale: Literal["linear", "log"] = setting("linear", "scale of a horizontal axis of numbers")
+    y_scale: Literal["linear", "log"] = setting("linear", "scale of the vertical axis")
+    against: str | None = setting(
+        None, "PARAMETER=VALUE: draw each run over the run of equal seed and parameters with this value"
+    )
+    paired: Literal["ratio", "difference"] = setting(
+        "ratio", "what is drawn of a run and its pair of `against`"
+    )
+    label: Mapping[str, str] = field(default_factory=dict)
+    x_ticks: Sequence[float] = ()
+
+    @property
+    def pairs(self) -> Against | None:
+        """The runs that others are paired with.
+
+        Raises:
+            InputError: `against` has another form than PARAMETER=VALUE.
+        """
+        if self.against is None:
+            return None
+        parameter, separator, value = self.against.partition("=")
+        if not separator:
+            raise InputError(f"against: {self.against!r} is not valid; expected PARAMETER=VALUE")
+        return Against(parameter, value, self.paired)
 
 
 @dataclass(frozen=True)
@@ -266,17 +308,25 @@ def _seeds(seeds: object, fail: Any) -> list[int]:
 
 
 def _plot(entry: object, grid: Mapping[str, object], fail: Any) -> Plot:
-    if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(_PLOT_KEYS):
-        raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(_PLOT_KEYS[2:])}")
-    for key in ("x", "by"):
-        if key in entry and entry[key] not in grid:
-            raise fail(f"[[plot]] {key}", unknown("parameter", str(entry[key]), grid))
-    if entry.get("kind", "mean") not in KINDS:
-        raise fail("[[plot]] kind", f"expected one of {', '.join(KINDS)}")
-    for key in ("x_label", "y_label"):
-        if not isinstance(entry.get(key, ""), str):
-            raise fail(f"[[plot]] {key}", f"{entry[key]!r} is not valid; expected a text")
-    return Plot(**entry)
+    more = {"label": dict, "x_ticks": list}
+    keys = [each.name for each in fields(Plot)]
+    if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(keys):
+        raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(keys[2:])}")
+    for option in options_of(Plot):
+        if option.key in entry:
+            try:
+                option.convert(entry[option.key])
+            except ValueError as error:
+                raise fail(f"[[plot]] {option.key}", str(error)) from error
+    for key, kind in more.items():
+        if not isinstance(entry.get(key, kind()), kind):
+            raise fail(f"[[plot]] {key}", f"{entry[key]!r} is not valid; expected a {kind.__name__}")
+    plot = Plot(**entry)
+    pairs = plot.pairs
+    for key, name in (("x", plot.x), ("by", plot.by), ("against", pairs and pairs.parameter)):
+        if name is not None and name not in grid:
+            raise fail(f"[[plot]] {key}", unknown("parameter", str(name), grid))
+    return plot
 
 
 def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:

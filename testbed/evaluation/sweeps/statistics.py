@@ -1,23 +1,21 @@
-"""Means with confidence intervals, and quantiles, of the runs of each point of a sweep, and their plots."""
+"""Means with confidence intervals, and quantiles, of the runs of each point of a sweep."""
 
 from __future__ import annotations
 
+import ast
 import math
+import operator
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pyarrow as pa
-from matplotlib.axes import Axes
 
 from testbed.evaluation.sweeps.folder import ERROR, RUN, SEED
-from testbed.evaluation.sweeps.spec import Plot
-from testbed.results.report.style import CURVE_COLOURS, new_figure, styled
+from testbed.evaluation.sweeps.spec import Against
 from testbed.support.errors import InputError
 from topos import unknown
 
@@ -27,6 +25,12 @@ _T = (
     *(2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860),
     *(2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423),
 )
+_OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 @dataclass(frozen=True)
@@ -34,26 +38,35 @@ class Sample:
     """The runs of a point.
 
     Attributes:
-        low, high: 95 % confidence interval of the mean (Student's t); NaN for a single run.
+        low, high: 95 % confidence interval of the mean (Student's t); None for a single run.
         p10, p90: quantiles.
     """
 
     runs: int
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     median: float
     p10: float
     p90: float
 
+    def __str__(self) -> str:
+        if self.low is None:
+            return f"{self.mean:.4g}, 1 run, no interval"
+        return (
+            f"mean {self.mean:.4g} [{self.low:.4g}, {self.high:.4g}], "
+            f"median {self.median:.4g} [{self.p10:.4g}, {self.p90:.4g}], {self.runs} runs"
+        )
+
 
 def sample(values: Sequence[float]) -> Sample:
     """Returns the statistics of at least one value."""
-    mean, half = statistics.fmean(values), math.nan
+    mean, low, high = statistics.fmean(values), None, None
     if len(values) > 1:
         half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+        low, high = mean - half, mean + half
     p10, median, p90 = np.quantile(values, [0.1, 0.5, 0.9])
-    return Sample(len(values), mean, mean - half, mean + half, float(median), float(p10), float(p90))
+    return Sample(len(values), mean, low, high, float(median), float(p10), float(p90))
 
 
 def student(degrees: int) -> float:
@@ -68,54 +81,131 @@ def student(degrees: int) -> float:
 
 
 def values_of(runs: pa.Table, expression: str) -> list[float | None]:
-    """Returns a key of every run, or the quotient of two: `KEY` or `KEY / KEY`.
+    """Returns the value of an expression in every run: keys, numbers, + - * / and brackets.
 
-    Null where a run has none, where it failed, and where the divisor is 0.
+    Null where a run lacks one of the keys, where it failed, and where a divisor is 0.
 
     Raises:
-        InputError: there is no such column, or it holds texts.
+        InputError: there is no such column, it holds texts, or the expression has another form.
     """
-    columns = [_column(runs, part.strip()) for part in expression.split("/")]
-    if len(columns) == 1:
-        return columns[0]
-    if len(columns) > 2:
-        raise InputError(f"{expression}: expected KEY or KEY / KEY")
-    return [
-        None if above is None or not below else above / below for above, below in zip(*columns, strict=True)
-    ]
+    if expression in runs.column_names:
+        return _column(runs, expression)
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"{expression}: is no expression of keys: {error}") from error
+    return _evaluated(runs, tree, expression)
+
+
+def _evaluated(runs: pa.Table, node: ast.expr, expression: str) -> list[float | None]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return [float(node.value)] * runs.num_rows
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [None if each is None else -each for each in _evaluated(runs, node.operand, expression)]
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = (_evaluated(runs, side, expression) for side in (node.left, node.right))
+        return [_applied(_OPERATORS[type(node.op)], *pair) for pair in zip(left, right, strict=True)]
+    if isinstance(node, ast.Name | ast.Attribute):
+        return _column(runs, ast.unparse(node))
+    raise InputError(
+        f"{expression}: {ast.unparse(node)}: expected keys, numbers, + - * / and brackets, such as 1 - a / b"
+    )
+
+
+def _applied(
+    operation: Callable[[float, float], float], left: float | None, right: float | None
+) -> float | None:
+    if left is None or right is None or (operation is operator.truediv and not right):
+        return None
+    return operation(left, right)
 
 
 def _column(runs: pa.Table, key: str) -> list[float | None]:
     if key not in runs.column_names:
-        raise InputError(unknown("key", key, runs.column_names))
+        raise InputError(f"{unknown('key', key, runs.column_names, grouped(runs.column_names))}")
     column = runs[key]
     if not _is_numeric(column.type):
         raise InputError(f"{key}: its values are of type {column.type}; expected numbers")
     return [None if value is None else float(value) for value in column.to_pylist()]
 
 
+def grouped(keys: Iterable[str]) -> str:
+    """Returns a list of keys, in which those that begin with the same word and a dot are a group."""
+    groups: dict[str, list[str]] = {}
+    for key in keys:
+        first, _, rest = key.partition(".")
+        groups.setdefault(first, []).append(rest)
+    return ", ".join(f"{first}.{{{', '.join(rest)}}}" if rest[0] else first for first, rest in groups.items())
+
+
 def _is_numeric(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def points(runs: pa.Table, expression: str, parameters: Sequence[str]) -> dict[tuple[Any, ...], Sample]:
-    """Returns the statistics of a key by the values of some parameters, in the order of the sweep.
+def points(
+    runs: pa.Table, expression: str, parameters: Sequence[str], against: Against | None = None
+) -> dict[tuple[Any, ...], Sample]:
+    """Returns the statistics of an expression by the values of some parameters, in the order of the sweep.
+
+    Args:
+        against: the value of each run is held against that of the run that it is paired with; the latter
+            runs are no points.
 
     Raises:
-        InputError: as `values_of`; also if there is no such parameter.
+        InputError: as `values_of`; also if there is no such parameter, or a run has several pairs.
     """
     for name in parameters:
-        if name not in runs.column_names:
-            raise InputError(unknown("parameter", name, runs.column_names))
+        require_parameter(runs, name)
     columns = [runs[name].to_pylist() for name in parameters]
     # Without parameters all runs are at one point.
     places = list(zip(*columns, strict=True)) if columns else [()] * runs.num_rows
     groups: dict[tuple[Any, ...], list[float]] = {}
     failed = runs[ERROR].to_pylist() if ERROR in runs.column_names else [None] * runs.num_rows
-    for place, value, error in zip(places, values_of(runs, expression), failed, strict=True):
-        if value is not None and error is None:
+    values = [
+        None if error else value for error, value in zip(failed, values_of(runs, expression), strict=True)
+    ]
+    for place, value in zip(
+        places, values if against is None else _paired(runs, values, against), strict=True
+    ):
+        if value is not None:
             groups.setdefault(place, []).append(value)
     return {place: sample(values) for place, values in groups.items()}
+
+
+def require_parameter(runs: pa.Table, name: str) -> None:
+    """Raises InputError: the table of a sweep has no such column."""
+    if name not in runs.column_names:
+        known = _parameters(runs) or runs.column_names
+        raise InputError(unknown("parameter", name, runs.column_names, ", ".join(known)))
+
+
+def _parameters(runs: pa.Table) -> list[str]:
+    """The parameters of a sweep: its columns before the seed, without the number of the run."""
+    names = runs.column_names
+    return [name for name in names[: names.index(SEED)] if name != RUN] if SEED in names else []
+
+
+def _paired(runs: pa.Table, values: Sequence[float | None], against: Against) -> list[float | None]:
+    """Returns each value over, or less, that of the run with equal seed and equal other parameters."""
+    require_parameter(runs, against.parameter)
+    others = [name for name in (*_parameters(runs), SEED) if name != against.parameter]
+    for name in others:
+        require_parameter(runs, name)
+    chosen = [str(each) for each in runs[against.parameter].to_pylist()]
+    if against.value not in chosen:
+        raise InputError(f"{against.parameter}: {unknown('value', against.value, dict.fromkeys(chosen))}")
+    keys = list(zip(*(runs[name].to_pylist() for name in others), strict=True))
+    of_pair: dict[tuple[Any, ...], float | None] = {}
+    for key, choice, value in zip(keys, chosen, values, strict=True):
+        if choice == against.value:
+            if key in of_pair:
+                raise InputError(f"{against.parameter}: several runs with {against.value} have one seed")
+            of_pair[key] = value
+    operation = operator.truediv if against.how == "ratio" else operator.sub
+    return [
+        None if choice == against.value else _applied(operation, value, of_pair.get(key))
+        for key, choice, value in zip(keys, chosen, values, strict=True)
+    ]
 
 
 def point_table(runs: pa.Table, parameters: Sequence[str]) -> pa.Table:
@@ -126,69 +216,3 @@ def point_table(runs: pa.Table, parameters: Sequence[str]) -> pa.Table:
             for place, found in points(runs, key, parameters).items():
                 rows.append({**dict(zip(parameters, place, strict=True)), "key": key, **vars(found)})
     return pa.Table.from_pylist(rows)
-
-
-#: Distance of two lines at one value, as a part of the axis; five texts make an axis.
-_BESIDE = 0.015
-_SUFFIXES = (".svg", ".png", ".pdf")
-
-
-def draw(runs: pa.Table, plot: Plot, axes: Axes) -> None:
-    """Draws a plot: the mean with its 95 % confidence interval, or the median with the 10-90 % band.
-
-    Raises:
-        InputError: the table lacks the key or a parameter, or the key has no numbers.
-    """
-    found = points(runs, plot.y, [plot.x] if plot.by is None else [plot.x, plot.by])
-    if not found:
-        raise InputError(f"{plot.y}: no run has a value")
-    lines: dict[Any, dict[Any, Sample]] = {}
-    for place, one in found.items():
-        lines.setdefault(place[1] if plot.by is not None else None, {})[place[0]] = one
-    values = list(dict.fromkeys(place[0] for place in found))
-    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    at = {value: value if numeric else number for number, value in enumerate(values)}
-    # Side by side: of intervals over each other one hides the other.
-    step = _BESIDE * (max(at.values()) - min(at.values()) if numeric else 5)
-    for number, (label, line) in enumerate(lines.items()):
-        chosen = sorted(line, key=lambda value: at[value])
-        xs = [at[value] + step * (number - (len(lines) - 1) / 2) for value in chosen]
-        ys = [line[value].mean if plot.kind == "mean" else line[value].median for value in chosen]
-        low, high = ("low", "high") if plot.kind == "mean" else ("p10", "p90")
-        ends = [[getattr(line[value], end) for value in chosen] for end in (low, high)]
-        # A single run has no interval.
-        errors = np.nan_to_num(np.maximum(0.0, np.array([[-1.0], [1.0]]) * (np.array(ends) - ys)))
-        axes.errorbar(
-            xs,
-            ys,
-            yerr=errors,
-            fmt="o-" if numeric else "o",
-            color=CURVE_COLOURS[number % len(CURVE_COLOURS)],
-            capsize=3,
-            label=None if label is None else str(label),
-        )
-    if not numeric:
-        axes.set_xticks(list(at.values()), [str(value) for value in at])
-    axes.set_xlabel(plot.x if plot.x_label is None else plot.x_label)
-    # A quotient of two keys may be longer than the axis.
-    axes.set_ylabel(plot.y.replace(" / ", "\n/ ") if plot.y_label is None else plot.y_label)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    if plot.by is not None:
-        axes.legend(title=plot.by)
-
-
-def save(runs: pa.Table, plot: Plot, path: Path) -> None:
-    """Writes a plot as SVG, PNG or PDF, by the suffix of the path.
-
-    Raises:
-        InputError: as `draw`; also if the suffix is another, or the file cannot be written.
-    """
-    if path.suffix not in _SUFFIXES:
-        raise InputError(f"{path}: expected a name that ends in {', '.join(_SUFFIXES)}")
-    with styled(), mpl.rc_context({"svg.hashsalt": path.stem}):
-        figure, axes = new_figure(6.2, 3.6)
-        draw(runs, plot, axes)
-        try:
-            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from error

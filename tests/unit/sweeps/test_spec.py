@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from router.options import option, options_of
+from router.protocol.options import SCHEMES
 from testbed.evaluation.sweeps.spec import Plot, SpecError, identity, load_spec
 from testbed.experiments.config import ProtocolOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -69,6 +70,18 @@ def test_the_identity_of_a_run_follows_what_determines_it(tmp_path: Path) -> Non
     # More seeds leave the runs that have ended.
     assert identities(_FILE.replace("seeds = 2", "seeds = [2, 1, 7]")) > before
     assert identities(_FILE.replace("duration_s = 90", "duration_s = 91")).isdisjoint(before)
+
+
+def test_the_scheme_of_a_package_counts_by_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a sweep would keep the runs of a former state of the package."""
+    sweep = _written(tmp_path, '[set]\nrouting.scheme = "flooding"\n')
+    found = set()
+    for module in ("json", "tomllib"):
+        monkeypatch.setitem(SCHEMES.packaged, "flooding", module)
+        found |= {job.identity for job in load_spec(sweep).jobs()}
+    assert len(found) == 2
 
 
 def test_the_identity_of_a_run_follows_the_meaning_of_its_experiment(tmp_path: Path) -> None:
@@ -174,7 +187,7 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
         ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
-        ('by = "topology"', "x_label = 5", r"\[\[plot\]\] x_label: 5 is not valid; expected a text"),
+        ('by = "topology"', "x_label = 5", r"\[\[plot\]\] x_label: 5 is not valid; expected a string"),
         ('"default"', '"nowhere"', "nowhere: no such file"),
     ],
 )

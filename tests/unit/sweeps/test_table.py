@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import statistics
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -23,9 +23,10 @@ from testbed.cli.main import main
 from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
+from testbed.evaluation.sweeps.plots import draw, lines_of, save
 from testbed.evaluation.sweeps.runner import remaining, run_and_keep, run_jobs, sweep
-from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
-from testbed.evaluation.sweeps.statistics import draw, point_table, points, sample, save, student, values_of
+from testbed.evaluation.sweeps.spec import Against, Job, Plot, load_spec
+from testbed.evaluation.sweeps.statistics import point_table, points, sample, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine import checks, probes
 from testbed.machine.probes import KernelFeatures
@@ -52,17 +53,34 @@ def _row(job: Job) -> Row:
     return row_of(job, run)
 
 
-def test_the_axes_of_a_plot_have_the_texts_that_were_given() -> None:
-    table = pa.table({"x": [1, 2], "y": [1.0, 2.0], "z": [4.0, 4.0]})
-    named, unnamed = Figure().add_subplot(), Figure().add_subplot()
-    draw(table, Plot("y / z", "x", x_label="receivers (%)", y_label="links a message"), named)
-    draw(table, Plot("y / z", "x"), unnamed)
-    assert (named.get_xlabel(), named.get_ylabel()) == ("receivers (%)", "links a message")
+def _drawn(table: pa.Table, plot: Plot) -> Axes:
+    axes = Figure().add_subplot()
+    draw(lines_of(table, plot), plot, axes)
+    return axes
+
+
+def test_axes_and_legend_of_a_plot_have_the_texts_that_were_given() -> None:
+    table = pa.table({"x": [1, 2], "y": [1.0, 2.0], "z": [4.0, 4.0], "scheme": ["pif", "psf"]})
+    named = Plot(
+        *("y / z", "x", "scheme"),
+        x_label="receivers (%)",
+        y_label="links a message",
+        by_label="protocol",
+        label={"pif": "CBCB"},
+        x_ticks=[1, 2],
+    )
+    axes, unnamed = _drawn(table, named), _drawn(table, Plot("y / z", "x"))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("receivers (%)", "links a message")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    (legend,) = axes.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["CBCB", "psf"]
+    assert legend.get_title().get_text() == "protocol"
     assert (unnamed.get_xlabel(), unnamed.get_ylabel()) == ("x", "y\n/ z")
+    assert not unnamed.figure.legends
 
 
 @pytest.mark.parametrize("values", [(300, 900), ("waxman,25", "ring,25")])
-def test_intervals_of_two_lines_do_not_lie_over_each_other(values: tuple[object, object]) -> None:
+def test_lines_are_beside_each_other_at_categories_alone(values: tuple[object, object]) -> None:
     names = ("a", "b")
     table = pa.table(
         {
@@ -71,12 +89,23 @@ def test_intervals_of_two_lines_do_not_lie_over_each_other(values: tuple[object,
             "y": [1.0, 2.0] * 4,
         }
     )
-    axes = Figure().add_subplot()
-    draw(table, Plot("y", "x", "line"), axes)
+    axes = _drawn(table, Plot("y", "x", "line"))
     lines = [each.lines[0] for each in axes.containers if isinstance(each, ErrorbarContainer)]
     first, second = (np.array(line.get_xdata()) for line in lines)
-    assert np.all(first < second)
-    assert np.all(second[:1] < first[1:])
+    assert np.all(first == second) if values == (300, 900) else np.all(first < second)
+    assert lines[0].get_marker() != lines[1].get_marker()
+
+
+def test_no_interval_is_cut_and_a_logarithmic_axis_needs_values_above_0() -> None:
+    table = pa.table({"x": [1, 1, 100, 100], "y": [1.0, 9.0, 500.0, 504.0]})
+    axes = _drawn(table, Plot("y", "x", x_scale="log"))
+    interval = sample([1.0, 9.0])
+    assert interval.low is not None
+    assert axes.get_ylim()[0] <= interval.low < 0
+    assert axes.get_xscale() == "log"
+    with pytest.raises(InputError, match="needs values, and ends of intervals, above 0"):
+        _drawn(table, Plot("y", "x", y_scale="log"))
+    assert _drawn(table, Plot("y", "x", y_scale="log", kind="median")).get_yscale() == "log"
 
 
 def test_a_failed_run_is_a_row_with_its_error(jobs: list[Job]) -> None:
@@ -175,7 +204,8 @@ def test_the_confidence_interval_of_a_mean() -> None:
     found = sample([2, 4, 6, 8])
     assert (found.runs, found.mean, found.median) == (4, 5, 5)
     assert [found.low, found.high, found.p10, found.p90] == pytest.approx([0.892, 9.108, 2.6, 7.4], abs=1e-3)
-    assert math.isnan(sample([3]).low)
+    assert (sample([3]).low, sample([3]).high) == (None, None)
+    assert str(sample([3])) == "3, 1 run, no interval"
 
 
 def test_student_s_quantiles_go_over_into_those_of_the_normal_distribution() -> None:
@@ -191,6 +221,8 @@ _RUNS = pa.table(
         "made": [1, 3, 4, 8],
         "sent": [2, 4, 0, 8],
         "verdict": ["holds"] * 4,
+        "by.RA": [1, 2, 3, 4],
+        "by.SR": [0, 0, 1, 1],
     }
 )
 
@@ -204,6 +236,7 @@ def test_without_parameters_all_runs_are_of_one_point() -> None:
 
 def test_a_quotient_of_keys_leaves_out_what_has_no_value() -> None:
     assert values_of(_RUNS, "made / sent") == [0.5, 0.75, None, 1.0]
+    assert values_of(_RUNS, "1 - (by.RA + 2 * by.SR) / -4") == [1.25, 1.5, 2.25, 2.5]
     # Run 2 divides by 0, and run 3 failed.
     assert {place: found.mean for place, found in points(_RUNS, "made/sent", ["net"]).items()} == {
         ("a",): 0.625
@@ -215,12 +248,56 @@ def test_a_quotient_of_keys_leaves_out_what_has_no_value() -> None:
     [
         ("mode", "unknown key 'mode'; did you mean 'made'"),
         ("verdict", "verdict: its values are of type string; expected numbers"),
-        ("made / sent / made", "expected KEY or KEY / KEY"),
+        ("made ** sent", r"made \*\* sent: expected keys, numbers, \+ - \* / and brackets"),
+        ("max(made)", "expected keys, numbers"),
+        ("made /", "is no expression of keys"),
+        ("rate", r"unknown key 'rate'; expected one of: net, error, made, sent, verdict, by\.\{RA, SR\}"),
     ],
 )
 def test_keys_that_cannot_be_plotted(key: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         points(_RUNS, key, ["net"])
+
+
+_PAIRS = pa.table(
+    {
+        "run": range(8),
+        "scheme": ["pif", "flooding"] * 4,
+        "nodes": [10, 10, 10, 10, 20, 20, 20, 20],
+        "seed": [1, 1, 2, 2, 1, 1, 2, 2],
+        "error": [None] * 6 + ["died", None],
+        "links": [2.0, 4.0, 3.0, 12.0, 5.0, 10.0, 7.0, 8.0],
+    }
+)
+
+
+def test_runs_are_paired_by_seed_and_parameters() -> None:
+    """Ratios of 2 / 4 and 3 / 12, not 5 / 16; a run whose pair failed is left out."""
+    ratio = points(_PAIRS, "links", ["nodes"], Against("scheme", "flooding", "ratio"))
+    assert ratio == {(10,): sample([0.5, 0.25]), (20,): sample([0.5])}
+    less = points(_PAIRS, "links", ["nodes"], Against("scheme", "pif", "difference"))
+    assert less == {(10,): sample([2.0, 9.0]), (20,): sample([5.0])}
+    with pytest.raises(InputError, match="unknown value 'psf'"):
+        points(_PAIRS, "links", ["nodes"], Against("scheme", "psf", "ratio"))
+    twice = pa.concat_tables([_PAIRS, _PAIRS])
+    with pytest.raises(InputError, match="several runs with flooding have one seed"):
+        points(twice, "links", ["nodes"], Against("scheme", "flooding", "ratio"))
+    with pytest.raises(InputError, match=r"unknown parameter 'selectivity'; expected one of: scheme, nodes$"):
+        points(_PAIRS, "links", ["selectivity"])
+
+
+def test_the_numbers_of_a_plot_are_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(_PAIRS, tmp_path / "runs.parquet")
+    out = tmp_path / "a.pdf"
+    against = ["--against", "scheme=flooding", "--label", "pif=CBCB", "--by", "scheme"]
+    assert main(["plot", str(tmp_path), "--y", "links", "--x", "nodes", "-o", str(out), *against]) == 0
+    assert "nodes = 20, scheme = pif: 0.5, 1 run, no interval" in capsys.readouterr().out
+    rows = (tmp_path / "a.csv").read_text().splitlines()
+    assert rows[0].startswith('"nodes","scheme","runs","mean"')
+    assert rows[2] == '20,"pif",1,0.5,,,0.5,0.5,0.5'
+    assert out.stat().st_size > 1000
+    assert main(["plot", str(tmp_path), "--y", "links", "--x", "nodes", "--against", "scheme"]) == 2
+    assert "expected PARAMETER=VALUE" in capsys.readouterr().err
 
 
 def test_equal_tables_make_equal_plots(tmp_path: Path) -> None:
