@@ -83,7 +83,7 @@ def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path
     statements = list(figure.judge(results))
     # A size may have no case for a table.
     tables = [table for table in figure.tables(results) if table.rows]
-    lines = head(figure, place.name)
+    lines = head(figure, origin)
     if done.failures:
         lines += ["", "Runs that failed, and are in no number of this page:", ""]
         lines += [f"- {each}" for each in done.failures]
@@ -106,15 +106,17 @@ def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path
     return place.with_suffix(".md")
 
 
-def head(figure: Reproduction, stem: str) -> list[str]:
+def _is_first(origin: Origin) -> bool:
+    """Whether a page has the words of the paper, and the decisions behind the figure."""
+    return origin.engine == "simulate" and origin.size in SIZES[:2]
+
+
+def head(figure: Reproduction, origin: Origin) -> list[str]:
     """Returns the lines of a page before its claims: they do not depend on what was measured."""
-    return [
-        f"# {figure.title}",
-        "",
-        *(line for sentence in figure.paper for line in _wrapped(sentence, "> ", "> ")),
-        "",
-        f"![{figure.title}]({stem}.svg)",
-    ]
+    quoted = [line for sentence in figure.paper for line in _wrapped(sentence, "> ", "> ")]
+    stem = page_name(origin.name, origin.size, origin.engine)
+    picture = ["", f"![{figure.title}]({stem}.svg)"]
+    return [f"# {figure.title}", *(["", *quoted] if _is_first(origin) else []), *picture]
 
 
 def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
@@ -135,13 +137,13 @@ def _rules(cases: Iterable[Mapping[str, str]], calculated: bool) -> str:
 def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[str]:
     """Returns the lines of a page about the decisions behind it, and what its cases vary.
 
-    The decisions are on the simulated pages of the first two sizes; others name their place.
+    The decisions are on the first pages of a figure; others name their place.
     """
     lines = ["", "Decisions and deviations:", ""]
     lines += [line for each in figure.deviations for line in _wrapped(each, "- ", "  ")]
-    if origin.engine == "run" or origin.size not in SIZES[:2]:
+    if not _is_first(origin):
         index = "[index](README.md#the-pages)"
-        lines = ["", f"Decisions and deviations: those of the first page of `{origin.name}` in the {index}."]
+        lines = ["", f"Paper, decisions, deviations: on the first page of `{origin.name}` in the {index}."]
     keys = keys_of(figure, cases, origin.engine)
     stem = page_name(origin.name, origin.size, origin.engine)
     values = {

@@ -45,7 +45,7 @@ def test_a_page_has_the_words_and_keys_of_the_code_and_no_run_that_failed(page: 
     lines = page.read_text().splitlines()
     origin = _made(page)
     figure = FIGURES[origin.name]()
-    expected = head(figure, page.stem)
+    expected = head(figure, origin)
     assert lines[: len(expected)] == expected
     # A line of failures would be between the head and the claims.
     assert lines[len(expected) :][:2] == ["", _COLUMNS]
@@ -81,15 +81,17 @@ def test_a_page_says_whose_rules_ran_and_the_index_where_they_differ() -> None:
     assert "`pif`" not in _rules("attention")
 
 
-def test_only_the_first_page_of_a_figure_has_its_decisions() -> None:
+def test_only_the_first_page_of_a_figure_has_the_words_of_the_paper_and_its_decisions() -> None:
     figure = FIGURES["fn"]()
     for size, engine, first in (
         ("paper", "simulate", True),
         ("paper", "run", False),
         ("large", "simulate", False),
     ):
-        lines = tail(figure, Origin("fn", size, 1, engine), figure.cases(size))
+        origin = Origin("fn", size, 1, engine)
+        lines = tail(figure, origin, figure.cases(size))
         assert (lines[1:3] == ["Decisions and deviations:", ""]) is first
+        assert any(line.startswith("> ") for line in head(figure, origin)) is first
         assert any("[index](README.md#the-pages)" in line for line in lines) is not first
 
 
