@@ -280,8 +280,11 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             self._fail(f"computing trees: {type(error).__name__}: {error}", error)
             return
         for node, rules in forwarding.items():
+            # A switch that is disconnected gets another epoch.
             with _FRAMEWORK.turn:
-                self._forward_ip(request.epoch, node, rules)
+                if (switch := self._switches.get(node)) is not None:
+                    for rule, delete in self._ip_rules.changes(request.epoch, node, rules):
+                        switch.send(_flow_mod(switch.datapath, rule, delete=delete))
             # Hundreds of nodes have as many rules each, and switches need answers to their echoes meanwhile.
             _HUB.sleep(0)
         self._inbox.put(events.TablesComputed(request.epoch, tables))
@@ -327,14 +330,6 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             message.serialize()
             encoded = self._flow_mods[rule] = bytes(message.buf)
         return encoded
-
-    def _forward_ip(self, epoch: int, node: int, rules: dict[int, Rule]) -> None:
-        """Makes a switch forward IP by the rules of an epoch."""
-        switch = self._switches.get(node)
-        if switch is None:
-            return  # disconnected: another epoch follows
-        for rule, delete in self._ip_rules.changes(epoch, node, rules):
-            switch.send(_flow_mod(switch.datapath, rule, delete=delete))
 
     def _send_frame(self, node: int, action: events.SendFrame) -> None:
         switch = self._switches.get(node)
@@ -462,25 +457,21 @@ def _port_up(datapath: Any, port: Any) -> bool:
 def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
     """Returns the OpenFlow message that adds a rule, or deletes all that its match selects."""
     ofproto, parser = datapath.ofproto, datapath.ofproto_parser
-    fields: dict[str, Any] = {}
-    if rule.match.in_port is not None:
-        fields["in_port"] = rule.match.in_port
-    if rule.match.eth_type is not None:
-        fields["eth_type"] = rule.match.eth_type
-    if rule.match.eth_dst is not None:
-        fields["eth_dst"] = (rule.match.eth_dst.hex(":"), rule.match.eth_dst_mask.hex(":"))
-    if rule.match.untagged:
-        fields["vlan_vid"] = ofproto.OFPVID_NONE
-    if rule.match.eth_src is not None:
-        fields["eth_src"] = rule.match.eth_src.hex(":")
-    if rule.match.ipv4_dst is not None:
-        fields["ipv4_dst"] = rule.match.ipv4_dst
+    match = rule.match
+    destination, source = match.eth_dst, match.eth_src
+    fields = {
+        "in_port": match.in_port,
+        "eth_type": match.eth_type,
+        "eth_dst": None if destination is None else (destination.hex(":"), match.eth_dst_mask.hex(":")),
+        "vlan_vid": ofproto.OFPVID_NONE if match.untagged else None,
+        "eth_src": None if source is None else source.hex(":"),
+        "ipv4_dst": match.ipv4_dst,
+    }
     actions: list[Any] = []
     if rule.hop is not None:
-        source, destination = (address.hex(":") for address in rule.hop)
         actions += [
-            parser.OFPActionSetField(eth_src=source),
-            parser.OFPActionSetField(eth_dst=destination),
+            parser.OFPActionSetField(eth_src=rule.hop[0].hex(":")),
+            parser.OFPActionSetField(eth_dst=rule.hop[1].hex(":")),
             parser.OFPActionDecNwTtl(),
         ]
     actions += [parser.OFPActionOutput(port) for port in rule.outputs]
@@ -498,7 +489,7 @@ def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
         out_group=ofproto.OFPG_ANY,
         table_id=rule.table,
         priority=rule.priority,
-        match=parser.OFPMatch(**fields),
+        match=parser.OFPMatch(**{name: value for name, value in fields.items() if value is not None}),
         instructions=instructions,
     )
 

@@ -302,7 +302,7 @@ class Distribution:
         if self._liveness.all_ready and not was_ready:
             assert self._first_connection is not None
             seconds = round(now - self._first_connection, 6)
-            ready = AllSwitchesReady(switches=self._liveness.ready_count, seconds=seconds)
+            ready = AllSwitchesReady(switches=len(self._nodes), seconds=seconds)
             self._log("all_switches_ready", ready)
 
     def _stop_waiting(self, now: float) -> None:
@@ -386,17 +386,20 @@ class Distribution:
             if self._committed_epoch or self._routers[node].incarnation:
                 self._queue[node] = None
 
-    def _start_commit(self, epoch: _Epoch) -> None:
-        epoch.stage = Stage.COMMITS
-        epoch.pending = set(epoch.members)
-        self._queue |= dict.fromkeys(sorted(epoch.members))
-
     def _finish_commit(self, epoch: _Epoch, now: float) -> None:
         epoch.stage = Stage.COMMITTED
         epoch.tables = {}  # a router that restarts gets the tables of a new epoch
         if epoch.members:
             self._committed_epoch = epoch.number
-        self._actions.append(events.Bequeath(self._legacy(epoch)))
+        legacy = Legacy(
+            epoch=epoch.number,
+            committed_epoch=self._committed_epoch,
+            settled=epoch.members == self._nodes - self._liveness.down_nodes,
+            members=epoch.members,
+            down_ports=self._liveness.down_ports,
+            seq=self._seq,
+        )
+        self._actions.append(events.Bequeath(legacy))
         seconds = round(now - epoch.started, 6)
         committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
         self._log(epochs.COMMITTED.name, committed)
@@ -405,17 +408,6 @@ class Distribution:
         """Leaves the state for a next controller, which is to begin an epoch above `number`."""
         self._actions.append(
             events.Bequeath(Legacy(number, self._committed_epoch, settled=False, seq=self._seq))
-        )
-
-    def _legacy(self, epoch: _Epoch) -> Legacy:
-        """The state for the next controller, once an epoch is committed."""
-        return Legacy(
-            epoch=epoch.number,
-            committed_epoch=self._committed_epoch,
-            settled=epoch.members == self._nodes - self._liveness.down_nodes,
-            members=epoch.members,
-            down_ports=self._liveness.down_ports,
-            seq=self._seq,
         )
 
     # --- frames from routers
@@ -562,7 +554,9 @@ class Distribution:
         if epoch is None or epoch.pending:
             return
         if epoch.stage is Stage.TABLES and epoch.members:
-            self._start_commit(epoch)
+            epoch.stage = Stage.COMMITS
+            epoch.pending = set(epoch.members)
+            self._queue |= dict.fromkeys(sorted(epoch.members))
         elif epoch.stage in (Stage.TABLES, Stage.COMMITS):
             self._finish_commit(epoch, now)
 

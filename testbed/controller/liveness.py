@@ -117,10 +117,6 @@ class Liveness:
         """Takes over the ports that another controller knew to be down; reports of switches correct them."""
         self._down_ports.update(down_ports)
 
-    @property
-    def ready_count(self) -> int:
-        return len(self._ready)
-
     def switch_connected(self, node: int, up_ports: Collection[int]) -> list[Change]:
         """Records that a switch has connected; its ports that are not in `up_ports` are down."""
         changes: list[Change] = []
