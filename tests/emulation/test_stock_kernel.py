@@ -33,7 +33,6 @@ from router.wire.header import HOST_PORT
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.namespaces import Namespaces, run_inside
 from testbed.emulation.network.switch_daemons import SWITCHES, Group, SwitchDaemons
-from testbed.emulation.network.switch_sockets import parse_ports
 from testbed.machine.probes import datapath, kernel_features
 from testbed.support.errors import MachineError
 from tests.support.command import CBCB, Cbcb, Held, output_of
@@ -226,12 +225,12 @@ def test_an_ovs_vswitchd_that_is_restarted_sends_no_frame_of_its_own(tmp_path: P
     daemons = SwitchDaemons(tmp_path, [Group(namespace, {0: [1, HOST_PORT]})], "kernel")
     try:
         daemons.start(tmp_path / "controller")
-        before = parse_ports(daemons.port_statistics())
+        before = daemons.counters()
         daemons.of(0).kill(SWITCHES)
         daemons.of(0).restart(SWITCHES)
         daemons.wait_for_database(0)
-        assert parse_ports(daemons.port_statistics()) == before
-        assert daemons.take_lost_upcalls() == {0: 0}
+        assert daemons.counters() == before
+        assert daemons.take_dropped()[0]["lost_upcalls"] == 0
     finally:
         daemons.stop()
         held.close()

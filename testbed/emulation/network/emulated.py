@@ -21,7 +21,6 @@ from typing import Any
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 
-from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.header import HOST_PORT, node_address
 from testbed.emulation.network import namespaces, shaping
 from testbed.emulation.network.calibration import Counted, Span, read_counters
@@ -33,7 +32,6 @@ from testbed.emulation.network.switch_daemons import (
     SwitchDaemons,
     switches_per_daemon,
 )
-from testbed.emulation.network.switch_sockets import parse_drops, parse_ports
 from testbed.experiments.events.network import NetworkState
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
@@ -43,7 +41,7 @@ from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
 
 #: Commands that read their lines from the standard input.
-_TC, _NFT = ("tc", "-batch", "-"), ("nft", "-f", "-")
+_IP, _TC, _NFT = ("ip", "-batch", "-"), ("tc", "-batch", "-"), ("nft", "-f", "-")
 #: Print the counters of the properties of links.
 _TC_LIST, _NFT_LIST = ("tc", "-s", "-j", "qdisc", "show"), ("nft", "-j", "list", "ruleset")
 
@@ -122,7 +120,7 @@ class EmulatedNetwork:
                 f"link add {port_device(node.id, HOST_PORT)} netns {self.switch_namespaces[node.id]}"
                 f" type veth peer name {host_device(node.id)} address {address} netns {host}"
             )
-        namespaces.ip_batch(lines)
+        namespaces.run(_IP, stdin="\n".join([*lines, ""]))
         devices: dict[str, list[str]] = defaultdict(list)
         for node, host in zip(self.topology.nodes, self.host_namespaces, strict=True):
             devices[host].append(host_device(node.id))
@@ -145,7 +143,7 @@ class EmulatedNetwork:
                 self._ip_batch(node.id, namespaces.silence_lines(node.id))
 
     def _ip_batch(self, node: int, lines: Sequence[str]) -> None:
-        namespaces.run_inside(self.host_namespaces[node], ("ip", "-batch", "-"), "\n".join([*lines, ""]))
+        namespaces.run_inside(self.host_namespaces[node], _IP, "\n".join([*lines, ""]))
 
     def start_switches(self) -> None:
         """Starts every switch and connects it to the controller, which listens already.
@@ -362,31 +360,6 @@ class EmulatedNetwork:
                 nodes = [other for other, path in enumerate(self.switch_namespaces) if path == namespace]
                 self._shape_again(nodes)
                 self._bare.discard(namespace)
-
-    def counters(self) -> SwitchCounters:
-        """Returns the counters of every port of every switch.
-
-        Raises:
-            RunError: a daemon does not answer.
-        """
-        return parse_ports(self.daemons.port_statistics())
-
-    def dropped(self) -> dict[int, SwitchDrops]:
-        """Returns the frames that each switch has dropped, by node.
-
-        Frames without room and those of failed upcalls are counted since the last call.
-
-        Raises:
-            RunError: a daemon does not answer.
-        """
-        found = {node: parse_drops(text) for node, text in self.daemons.rule_statistics().items()}
-        for node, frames in self.daemons.take_dropped().items():
-            if node in found:
-                found[node]["no_room"] = frames
-        for node, frames in self.daemons.take_lost_upcalls().items():
-            if node in found:
-                found[node]["lost_upcalls"] = frames
-        return found
 
     # `testbed.experiments.events.network.NetworkControl`.
 

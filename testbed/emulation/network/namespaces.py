@@ -49,17 +49,6 @@ def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, c
     return done.stdout
 
 
-def ip_batch(lines: Iterable[str]) -> None:
-    """Runs `ip` commands, one a line, in one process.
-
-    Raises:
-        RunError: a command failed.
-    """
-    text = "".join(f"{line}\n" for line in lines)
-    if text:
-        run(["ip", "-batch", "-"], stdin=text)
-
-
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _SIOCETHTOOL = 0x8946
@@ -87,17 +76,13 @@ def set_up(device: str, up: bool = True) -> None:
 
 def prepare(devices: Iterable[str]) -> None:
     """Turns checksum offload off on devices of this namespace, and sets them up."""
-    for device in devices:
-        disable_offload(device)
-        set_up(device)
-
-
-def disable_offload(device: str) -> None:
-    """Turns transmit checksum offload off (`ethtool -K DEVICE tx off`)."""
+    # As `ethtool -K DEVICE tx off`.
     value = array.array("B", struct.pack("II", _ETHTOOL_STXCSUM, 0))
-    request = struct.pack("16sP8x", device.encode(), value.buffer_info()[0])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, _SIOCETHTOOL, request)
+    for device in devices:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            request = struct.pack("16sP8x", device.encode(), value.buffer_info()[0])
+            fcntl.ioctl(control, _SIOCETHTOOL, request)
+        set_up(device)
 
 
 #: Addresses of all hosts, and that of the gateway.

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.system import enter_network_namespace, returning_to_its_namespace
 from testbed.emulation.network import switch_sockets
 from testbed.emulation.network.namespaces import run
-from testbed.emulation.network.switch_sockets import JsonRpc, parse_lost
+from testbed.emulation.network.switch_sockets import JsonRpc, parse_drops, parse_lost, parse_ports
 from testbed.machine.probes import switch_schema
 from testbed.support.errors import RunError
 from testbed.support.names import datapath_id, port_device, switch_name
@@ -392,59 +393,42 @@ class SwitchDaemons:
         for daemon in self._daemons:
             daemon.check(command)
 
-    def port_statistics(self) -> list[str]:
-        """Returns what each daemon prints about the ports of its datapath (`ovs-appctl dpctl/show -s`).
+    def counters(self) -> SwitchCounters:
+        """Returns the counters of every port of every switch.
 
         Raises:
             RunError: a daemon does not answer.
         """
-        return [daemon.shown() for daemon in self._daemons]
+        return parse_ports(daemon.shown() for daemon in self._daemons)
 
-    def take_lost_upcalls(self) -> dict[int, int]:
-        """Returns the frames that the kernel datapath could not hand over since the last call.
+    def take_dropped(self) -> dict[int, SwitchDrops]:
+        """Returns the frames that each switch with a bridge has dropped, by node.
 
-        They are given for the first node of each daemon; none with the userspace datapath.
-
-        Raises:
-            RunError: a daemon does not answer.
-        """
-        daemons = self._daemons if self._type == "system" else []
-        return {min(daemon.group.ports): daemon.take_lost() for daemon in daemons}
-
-    def rule_statistics(self) -> dict[int, str]:
-        """Returns what `ovs-appctl bridge/dump-flows` prints of each switch that has a bridge, by node.
+        Counted since the last call are frames that found no room in the sockets of its ports (not with the
+        kernel datapath, nor in some containers), and for the first node of each daemon of the kernel datapath
+        those that the kernel could not hand over.
 
         Raises:
-            RunError: a daemon does not answer.
+            RunError: a daemon has ended, or does not answer.
         """
-        texts = {}
+        found: dict[int, SwitchDrops] = {}
         for daemon in self._daemons:
+            ports = daemon.group.ports
+            no_room = daemon.with_sockets(switch_sockets.take_dropped)
+            lost = {min(ports): daemon.take_lost()} if self._type == "system" else {}
             with closing(daemon.connect("ctl")) as control:
                 # Rules get the counts of the entries of the datapath when these leave it.
                 control.call("revalidator/purge", [])
                 bridges = set(str(control.call("ofproto/list", [])).split())
-                for node in daemon.group.ports:
+                for node in ports:
                     if (name := switch_name(node)) in bridges:
-                        texts[node] = str(control.call("bridge/dump-flows", [name]))
-        return texts
-
-    def take_dropped(self) -> dict[int, int]:
-        """Returns the frames that found no room in the sockets of the ports since the last call, by node.
-
-        A node is missing where they are not counted: with the kernel datapath, or in some containers.
-
-        Raises:
-            RunError: a daemon has ended.
-        """
-        frames: dict[int, int] = {}
-        for daemon in self._daemons:
-            by_device = daemon.with_sockets(switch_sockets.take_dropped)
-            for node, ports in daemon.group.ports.items():
-                names = [port_device(node, port) for port in ports]
-                counted = [by_device[name] for name in names if name in by_device]
-                if counted:
-                    frames[node] = sum(counted)
-        return frames
+                        found[node] = drops = parse_drops(str(control.call("bridge/dump-flows", [name])))
+                        devices = {port_device(node, port) for port in ports[node]} & no_room.keys()
+                        if devices:
+                            drops["no_room"] = sum(no_room[device] for device in devices)
+                        if node in lost:
+                            drops["lost_upcalls"] = lost[node]
+        return found
 
     def stop(self) -> None:
         """Kills the daemons: all bridges end with them.

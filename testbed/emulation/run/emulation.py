@@ -449,7 +449,7 @@ class Emulation:
         self.network.stop_ip()
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
-        write_switch_drops(self._folder, self.network.dropped())
+        write_switch_drops(self._folder, self.network.daemons.take_dropped())
         spans = self.network.spans()
         self.progress.step("captures")
         self.captures.stop()
@@ -514,7 +514,9 @@ class Emulation:
         write_routers_counters(self._folder, counters)
         end = steps.run("counters", self._settled_counters)
         write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
-        write_switch_drops(self._folder, steps.run("drops of switches", self.network.dropped) or {})
+        write_switch_drops(
+            self._folder, steps.run("drops of switches", self.network.daemons.take_dropped) or {}
+        )
         spans = steps.run("counters of links", self.network.spans)
         steps.run("captures", self.captures.stop)
         if not self._folder.captures.exists():
@@ -544,11 +546,11 @@ class Emulation:
     def _settled_counters(self) -> SwitchCounters:
         """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding
         it."""
-        last = self.network.counters()
+        last = self.network.daemons.counters()
 
         def changed() -> str | None:
             nonlocal last
-            before, last = last, self.network.counters()
+            before, last = last, self.network.daemons.counters()
             moving = [node for node in self.nodes if before[node] != last[node]]
             return f"switches {moving[:10]} still count" if moving else None
 
