@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from stat import S_ISREG
 
 from captures.rundir import RunLayout
-from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk, status_of
+from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk
 from testbed.terminal import put
 
 #: The folder of the run folders, unless the user names another.
@@ -85,35 +83,20 @@ def find_run(runs: Path, run: str | None) -> Path:
 
     Raises:
         InputError: no such run folder exists.
-        PermissionError: the run folder is in a folder that may not be read.
+        OSError: the run folder is in a folder that may not be read, or its name is too long.
     """
     if run is None:
         folders: list[Path] = []
         # Not by glob(), which treats a folder that may not be read as empty.
         with suppress(FileNotFoundError, NotADirectoryError):
             folders = list(runs.iterdir())
-        newest = max((each for each in folders if _is_file(RunLayout(each).manifest)), default=None)
+        newest = max((each for each in folders if RunLayout(each).manifest.is_file()), default=None)
         if newest is None:
             raise InputError(f"no runs in {runs}; `cbcb run` makes one")
         put(f"cbcb: {newest}: the newest run", file=sys.stderr)
         return newest
     for folder in (Path(run), runs / run):
-        if _is_file(RunLayout(folder).manifest):
+        if RunLayout(folder).manifest.is_file():
             return folder
     name = RunLayout(Path()).manifest
     raise InputError(f"{run}: not a run folder (expected a path or an id under {runs} with a {name})")
-
-
-def _is_file(path: Path) -> bool:
-    """Returns whether a file exists; False for a name longer than the file system permits.
-
-    Raises:
-        PermissionError: the file would be in a folder that may not be read.
-    """
-    try:
-        found = status_of(path)
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-        raise
-    return found is not None and S_ISREG(found.st_mode)

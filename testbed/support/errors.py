@@ -132,22 +132,3 @@ def _is_full(folder: Path) -> bool:
     found = os.statvfs(folder)
     # Not zero: a record that does not fit leaves a few bytes free.
     return found.f_bavail * found.f_frsize < _NEXT_TO_NOTHING or (found.f_files > 0 and found.f_favail == 0)
-
-
-def status_of(path: Path) -> os.stat_result | None:
-    """Returns the status of the file at a path, links followed; None: there is no such file.
-
-    From Python 3.14 on, `Path.exists` and the methods like it take each error for a file that is absent.
-
-    Raises:
-        OSError: the path may not be looked up, or its name is too long.
-    """
-    try:
-        return path.stat()
-    except ValueError:  # a NUL
-        return None
-    except OSError as error:
-        # A link may lead to itself.
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            return None
-        raise

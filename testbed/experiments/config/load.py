@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from router.options import NAME_MAX_BYTES, options_of
@@ -47,7 +46,7 @@ from testbed.experiments.drawing.schema import Schema, SchemaError
 from testbed.experiments.events import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
-from testbed.support.errors import InputError, status_of
+from testbed.support.errors import InputError
 from topos import PROPERTIES, Topology, unknown
 from topos.build import contradiction
 
@@ -348,14 +347,12 @@ def find_experiment(name_or_path: str) -> Path:
         OSError: the path may not be looked up, or its name is too long.
     """
     path = Path(name_or_path)
-    found = status_of(path)
-    mode = 0 if found is None else found.st_mode
-    if S_ISREG(mode):
+    if path.is_file():
         return path
     shipped = _shipped()
     if name_or_path in shipped:
         return _path(shipped[name_or_path])
-    if S_ISDIR(mode):
+    if path.is_dir():
         raise InputError(f"{name_or_path}: is a folder; expected an experiment file")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise InputError(f"{name_or_path}: no such file")

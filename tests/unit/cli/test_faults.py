@@ -19,7 +19,7 @@ from rich.console import Console
 from testbed.cli import arguments
 from testbed.cli.main import main
 from testbed.results.folders import find_run
-from testbed.support.errors import InputError, MachineError, RunError, naming_a_full_disk
+from testbed.support.errors import MachineError, RunError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 from tests.support.paths import ROOT
@@ -63,7 +63,7 @@ def test_names_that_are_too_long_are_refused(capsys: pytest.CaptureFixture[str],
     name = "a" * 400
     assert main(["check", name]) == 2
     assert capsys.readouterr().err == f"cbcb: {name}: File name too long\n"
-    with pytest.raises(InputError, match="not a run folder"):
+    with pytest.raises(OSError, match="File name too long"):
         find_run(tmp_path, name)
     assert main(["check", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"cbcb: {tmp_path}: is a folder; expected an experiment file\n"
