@@ -146,14 +146,15 @@ def spanning_links(count: int, links: Iterable[Link]) -> list[Link]:
     return used
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def hops_on_trees(
     topology: Topology, layer: BroadcastLayer, down_links: frozenset[int], down_nodes: frozenset[int]
 ) -> npt.NDArray[np.int32]:
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
     forest = layer(topology, down_links, down_nodes)
     hops = hops_of(forest.sources, forest.parents)
-    # A check and an estimate of one experiment share the matrix, whose trees take seconds at 3,200 nodes.
+    # The check, the estimate and the oracle of an experiment share the matrices, whose trees take seconds at
+    # 3,200 nodes; most messages are sent on the same trees.
     hops.flags.writeable = False
     return hops
 

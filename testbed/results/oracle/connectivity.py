@@ -6,7 +6,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import networkx as nx
@@ -34,8 +33,7 @@ class HopLimit:
         self._most = most
         # A path visits each node once.
         self._reaches_all = most >= nodes - 1
-        # The trees of 1,000 nodes take seconds, and most messages are sent on the same trees.
-        self._hops_on_trees = lru_cache(maxsize=8)(hops_on_trees)
+        self._hops_on_trees = hops_on_trees
 
     def reaches(self, u: int, v: int, down_links: frozenset[int], down_nodes: frozenset[int]) -> bool:
         """Returns whether a message of `u` can reach `v` on the trees of the links and nodes that are up.
