@@ -7,6 +7,7 @@ from pathlib import Path
 
 from router.predicates.encoded.encodings import ENCODINGS
 from router.privacy import DEFAULT_PARAMETERS, EncodingParameters, KeyRing, read_keys, write_keys
+from testbed.cli.arguments import positive
 from testbed.support.errors import InputError
 from testbed.terminal import put
 
@@ -27,45 +28,31 @@ def keys_arguments(parser: ArgumentParser) -> None:
     issuers = actions.add_parser(
         "issuers", help="make a folder with a signing key for the controller and each node ([security])"
     )
-    issuers.add_argument("folder", type=Path)
-    issuers.add_argument("--nodes", type=int, required=True, help="number of nodes", metavar="N")
+    issuers.add_argument("file", type=Path, metavar="folder")
+    issuers.add_argument("--nodes", type=positive, required=True, help="number of nodes", metavar="N")
     rotate = actions.add_parser("rotate", help="do the next of the three steps that replace a key")
     rotate.add_argument("file", type=Path)
     show = actions.add_parser("show", help="print the keys of a file without their secrets")
     show.add_argument("file", type=Path)
 
 
-def _make_issuers(folder: Path, nodes: int) -> int:
-    from router.security.signatures import make_signing_keys
-
-    if nodes < 1:
-        raise InputError(f"--nodes {nodes}; expected at least 1")
-    try:
-        make_signing_keys(folder, nodes)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror or error}") from error
-    put(f"{folder}: private keys of the controller and of nodes 0 to {nodes - 1}, public keys of all")
-    return 0
-
-
-def keys_command(arguments: Namespace) -> int:
+def keys_command(arguments: Namespace) -> None:
     """Prints the keys of the file afterwards."""
-    if arguments.action == "issuers":
-        return _make_issuers(arguments.folder, arguments.nodes)
     path: Path = arguments.file
     try:
+        if arguments.action == "issuers":
+            from router.security.signatures import make_signing_keys
+
+            make_signing_keys(path, arguments.nodes)
+            last = arguments.nodes - 1
+            put(f"{path}: private keys of the controller and of nodes 0 to {last}, public keys of all")
+            return
         if arguments.action == "new":
+            names = ("bits", "hashes", "encoding", "range_low", "range_high")
             try:
-                parameters = EncodingParameters(
-                    bits=arguments.bits,
-                    hashes=arguments.hashes,
-                    encoding=arguments.encoding,
-                    range_low=arguments.range_low,
-                    range_high=arguments.range_high,
-                )
+                ring = KeyRing.new(EncodingParameters(**{name: getattr(arguments, name) for name in names}))
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
-            ring = KeyRing.new(parameters)
             write_keys(path, ring)
         else:
             ring = read_keys(path)
@@ -79,4 +66,3 @@ def keys_command(arguments: Namespace) -> int:
         chosen = key.parameters
         put(f"key {key.key_id}: {chosen.bits} bits, {chosen.hashes} hashes, {chosen.encoding}{sends}")
     put(f"the next `cbcb keys rotate {path}` {ring.next_step}")
-    return 0

@@ -6,8 +6,10 @@ import json
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from captures.rundir import RunLayout
 from testbed.cli.arguments import add_run, not_negative
@@ -80,7 +82,7 @@ def trace_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="do not cut long lines to the terminal")
 
 
-def trace_command(arguments: Namespace) -> int:
+def trace_command(arguments: Namespace) -> None:
     """Prints the trace of a message, or the list of messages."""
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import connect, interruptible
@@ -96,7 +98,8 @@ def trace_command(arguments: Namespace) -> int:
         raise InputError(f"{option} lists messages; expected it without {message}")
     run = find_run(arguments.runs, wanted)
     if RunLayout(run).attention.exists():
-        return _of_publications(RunLayout(run), message, arguments)
+        _of_publications(RunLayout(run), message, arguments)
+        return
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     with connect(run) as database:
         if message is None:
@@ -106,19 +109,23 @@ def trace_command(arguments: Namespace) -> int:
         else:
             found = interruptible(database, lambda: trace(run, database, find(database, message)))
     if message is None:
-        if arguments.json:
-            for one in messages:
-                put(json.dumps(asdict(one)))
-        else:
-            put("\n".join(listing(messages, width)))
-    elif arguments.json:
-        put(json.dumps(asdict(found), indent=1))
+        _print(messages, listing(messages, width), arguments)
     else:
-        put("\n".join(lines(found, width)))
-    return 0
+        _print(found, lines(found, width), arguments)
 
 
-def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> int:
+def _print(found: Any, lines: Iterable[str], arguments: Namespace) -> None:
+    """Prints what was found as lines, or as JSON: of a list, an object a line."""
+    if not arguments.json:
+        put("\n".join(lines))
+    elif isinstance(found, list):
+        for each in found:
+            put(json.dumps(asdict(each)))
+    else:
+        put(json.dumps(asdict(found), indent=1))
+
+
+def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> None:
     """Prints the way of a publication, or the list of publications, of the attention-limited service."""
     from captures.rundir.inputs import read_topology
     from testbed.results.trace import publications as found
@@ -127,19 +134,10 @@ def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -
         raise InputError("--missed: the oracle expects messages; this run has publications and subscriptions")
     if wanted is None:
         listed = found.publications(run, arguments.where)
-        if arguments.json:
-            for each in listed:
-                put(json.dumps(asdict(each)))
-        else:
-            put("\n".join(found.listing(listed)))
-        return 0
+        _print(listed, found.listing(listed), arguments)
+        return
     source, _, number = wanted.partition(":")
     if not (source.isdigit() and number.isdigit()):
         raise InputError(f"{wanted}: expected SOURCE:NUMBER, such as 3:17")
     one = found.publication(run, int(source), int(number))
-    put(
-        json.dumps(asdict(one), indent=1)
-        if arguments.json
-        else "\n".join(found.lines(one, read_topology(run)))
-    )
-    return 0
+    _print(one, found.lines(one, read_topology(run)), arguments)

@@ -19,6 +19,7 @@ from testbed.results.folders import find_run
 from testbed.results.recordings import Verdict, recorded_nodes, replay_run
 from testbed.support.errors import InputError
 from testbed.terminal import put
+from testbed.terminal.numbers import counted
 from testbed.terminal.progress import Progress
 
 
@@ -60,7 +61,7 @@ def replay_command(arguments: Namespace) -> int:
     nodes = [node for node in nodes if node not in gone]
     verdicts = []
     progress = Progress(console)
-    with progress.stage("replay_s", f"replay of {run_dir.name}: {_routers(len(nodes))}"):
+    with progress.stage("replay_s", f"replay of {run_dir.name}: {counted(len(nodes), 'router')}"):
         for verdict in replay_run(run_dir, nodes):
             verdicts.append(verdict)
             progress.update(f"{len(verdicts)} done")
@@ -92,15 +93,11 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
             yield f"r{verdict.node}: the run left no counters and tables to compare with"
     differing = [f"r{verdict.node}" for verdict in again if verdict.differences]
     if differing:
-        yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(again))}"
+        yield f"Replay: not as in the live run: {', '.join(differing)} of {counted(len(again), 'router')}"
     elif again:
         compared = sum(verdict.compared for verdict in again)
         what = "answers, counters and final tables" if compared == len(again) else "answers"
-        yield f"Replay: {_routers(len(again))}, {inputs} events: {what} equal the live run's"
-
-
-def _routers(count: int) -> str:
-    return "1 router" if count == 1 else f"{count} routers"
+        yield f"Replay: {counted(len(again), 'router')}, {inputs} events: {what} equal the live run's"
 
 
 def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:

@@ -23,12 +23,10 @@ from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.decide import write_oracle
 from testbed.support.errors import InputError, naming_a_full_disk
 from testbed.terminal.progress import Progress
+from testbed.terminal.summary import ENGINES, print_summary
 
 if TYPE_CHECKING:
     from captures.spark.session import Session
-
-#: Engines of the accounting, with their names.
-ENGINES = {"spark": "Spark", "duckdb": "DuckDB"}
 
 
 def conclude(
@@ -41,7 +39,6 @@ def conclude(
     """
     from captures.accounting.verdict import FAILS, HOLDS, INVALID
     from testbed.results.report.render import write_report
-    from testbed.terminal.summary import print_summary
 
     with naming_a_full_disk(run_dir):
         summary = account_run(run_dir, master, progress, engine, spark)

@@ -13,7 +13,7 @@ from rich.text import Text
 from testbed.terminal import foreign, numbers
 
 #: Engines of the accounting, with their names.
-_ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}
+ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}
 #: Texts of a list that are printed.
 _SHOWN_TEXTS = 10
 _STYLES = {"holds": "bold blue", "fails": "bold red", "invalid": "bold red"}
@@ -118,7 +118,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
     ]
     if (rests_on := summary.get("rests_on")) is not None:
-        text = f"{rests_on['frames']}; accounted on {_ENGINES[rests_on['engine']]}"
+        text = f"{rests_on['frames']}; accounted on {ENGINES[rests_on['engine']]}"
         if why := rests_on.get("no_tshark"):
             text += f"; not compared with tshark: {why}"
         rows.append(("rests on", text))

@@ -32,7 +32,7 @@ from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Sending, read_history
 from testbed.results.trace import Trace, find, is_message_id, listed, publications
 from testbed.results.trace.build import trace
-from testbed.results.trace.show import lines, sent_so_far
+from testbed.results.trace.show import lines, listing
 from testbed.support.errors import InputError
 from testbed.terminal.numbers import message
 
@@ -136,7 +136,7 @@ def live_listing(run: RunLayout) -> Iterator[str]:
         yield from publications.listing(publications.publications(run))
         return
     with _database(run, {}, []) as database:
-        yield from sent_so_far(listed(database))
+        yield from listing(listed(database), live=True)
 
 
 def _has_publications(run: RunLayout) -> bool:

@@ -61,26 +61,18 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
         yield "p1, p2, ... are those that the routers have now; a recording that is being written is not read"
 
 
-def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[str]:
-    rows = [
-        (
-            f"{one.source}:{one.number}",
-            f"{one.sent_s:.3f}",
-            f"{one.delivered}/{one.expected}" + (f", {one.missed} missed" if one.missed else ""),
-            one.message,
-        )
-        for one in messages
-    ]
-    yield from table(("message", "sent (s)", "delivered/expected", "content"), rows, width)
+def listing(messages: Iterable[Listed], width: int | None = None, *, live: bool = False) -> Iterator[str]:
+    """Returns a line for each message; of a `live` run the oracle has judged none."""
 
+    def delivered(one: Listed) -> str:
+        missed = f", {one.missed} missed" if one.missed else ""
+        return f"{one.delivered} so far" if live else f"{one.delivered}/{one.expected}{missed}"
 
-def sent_so_far(messages: Iterable[Listed]) -> Iterator[str]:
-    """Returns a line for each message of a live run, of which the oracle has judged none."""
     rows = [
-        (f"{one.source}:{one.number}", f"{one.sent_s:.3f}", f"{one.delivered} so far", one.message)
-        for one in messages
+        (f"{one.source}:{one.number}", f"{one.sent_s:.3f}", delivered(one), one.message) for one in messages
     ]
-    yield from table(("message", "sent (s)", "delivered", "content"), rows, None)
+    heading = "delivered" if live else "delivered/expected"
+    yield from table(("message", "sent (s)", heading, "content"), rows, width)
 
 
 def table(
