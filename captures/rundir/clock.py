@@ -15,7 +15,7 @@ from router.clock import NS, Piece, Timeline
 class ClockPiece(TypedDict):
     """A span of constant rate, until the next piece begins (docs/explanation/clock.md)."""
 
-    t_ns: Annotated[int, "wall clock at its start, ns since 1970 UTC; virtual in a simulation"]
+    t_ns: Annotated[int, "its start; virtual in a simulation"]
     monotonic_ns: Annotated[int, "the machine's monotonic clock at its start, ns; virtual in a simulation"]
     experiment_s: Annotated[float, "experiment second at its start; negative before the workload"]
     rate: Annotated[float, Meta(gt=0), "experiment seconds per wall second"]

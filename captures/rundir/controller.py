@@ -22,7 +22,7 @@ _BLOCK = 65_536
 class Head(TypedDict):
     """The fields that every event begins with."""
 
-    t_ns: Annotated[int, "wall clock, ns since 1970 UTC"]
+    t_ns: Annotated[int, "when the controller logged it"]
     event: Annotated[str, "name of the event"]
 
 

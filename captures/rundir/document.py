@@ -135,9 +135,10 @@ _HEAD = """# The run folder
 A run writes one folder, `captures/runs/<id>/`. `captures.rundir` names its files, and reads and writes them.
 This document is made from that package by `python -m testbed.cli.documents`.
 
-Of the values below, `node` is the number of a node (at least 0 and below 2e+09), `time` a time of the wall
-clock in ns since 1970 UTC (at least 0 and below 4e+18); an optional field may be absent. In a log with
-several records, the field `event` names the record.
+Of the values below, `node` is the number of a node (at least 0 and below 2e+09), `time` a time of at least 0
+and below 4e+18; an optional field may be absent. A name in `_ns` is a time of the wall clock in ns since
+1970 UTC, unless its meaning says another clock. In a log with several records, the field `event` names the
+record, and all records have the fields that no record is listed with.
 
 """
 
@@ -185,11 +186,12 @@ def _events(records: Sequence[tuple[str, type]]) -> Iterator[str]:
     """The records of a log: each with its fields, and each field once with what all records say of it."""
     yield "\n"
     meanings: dict[str, dict[str, list[str]]] = {}
+    common = set.intersection(*({field.name for field in fields(record)} for _, record in records))
     for heading, record in records:
         names = heading.removeprefix("Event ")
         own = [field for field in fields(record) if field.name != "event"]
-        listed = ", ".join(f"`{field.name}`" for field in own)
-        yield bullet(f"{names} ({listed}): {_sentence(record)}") + "\n"
+        listed = ", ".join(f"`{field.name}`" for field in own if field.name not in common)
+        yield bullet(f"{names}{f' ({listed})' if listed else ''}: {_sentence(record)}") + "\n"
         for field in own:
             meaning = f"{_value(field)}: {field.meaning}"
             meanings.setdefault(field.name, {}).setdefault(meaning, []).append(names)

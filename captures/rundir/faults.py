@@ -24,7 +24,7 @@ _UNWRITTEN_NS = 2_000_000_000
 class FaultRecord(TypedDict):
     """A part of the run that was stopped, killed, started or held short on purpose, or that was lost."""
 
-    t_ns: Annotated[int, "wall clock, ns since 1970 UTC: before the signal, or after the start"]
+    t_ns: Annotated[int, "before the signal, or after the start"]
     at_s: Annotated[float, "experiment seconds"]
     what: Annotated[
         Literal["stopped", "resumed", "killed", "started", "exhausted", "replenished", "lost"],
@@ -43,7 +43,7 @@ class CommandRecord(TypedDict):
     """A command that a running emulation accepted, or began to carry out."""
 
     at_s: Annotated[float, "experiment seconds"]
-    time_ns: Annotated[int, "wall clock, ns"]
+    time_ns: Annotated[int, "time of the command"]
     command: Annotated[str, "the command, such as `link 0 1 down` or `exec 3 -- ip address`"]
     lossy_link: NotRequired[
         Annotated[int, "index of a link that loses frames from now on, by `link ... set`"]

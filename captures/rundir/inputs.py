@@ -35,7 +35,7 @@ class Calibration(TypedDict):
 
     sender: Annotated[int, "node at the end of the link that sends"]
     receiver: Annotated[int, "node at the other end"]
-    since_ns: Annotated[int, "wall clock, ns since 1970 UTC, from which the link had the property"]
+    since_ns: Annotated[int, "from which the link had the property"]
     until_ns: Annotated[int, "wall clock of the next change of the link, or of the end"]
     property: Annotated[str, "name of the property, as in `topology.json`"]
     required: Annotated[float, "value that was asked for"]
@@ -51,7 +51,7 @@ class Manifest(TypedDict):
     """The facts with which a run can be repeated."""
 
     datapath: Annotated[str, f"datapath of the switches, `kernel` or `user`; `{SIMULATED}` of a simulation"]
-    started_ns: Annotated[int, "wall clock at the start, ns since 1970 UTC; virtual in a simulation"]
+    started_ns: Annotated[int, "start of the run; virtual in a simulation"]
     evidence: Annotated[
         list[str],
         "files that the run must leave, by path, listed at the start so that a removed file is missed; not "
@@ -66,7 +66,7 @@ class Manifest(TypedDict):
         Annotated[str, "random number in hex, bound into keys of `[security]`; only if files give some"]
     ]
     private: NotRequired[Annotated[bool, "whether applications have keys, and routers read no predicates"]]
-    simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]
+    simulated_ns: NotRequired[Annotated[int, "start of a simulation, by the wall clock"]]
     tag: NotRequired[Annotated[str, "tag of the run, the name of its folder in /run/cbcb; emulations only"]]
     held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]

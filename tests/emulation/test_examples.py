@@ -27,7 +27,8 @@ EXAMPLES = {
         "severity above 8: [('agent-0', 9), ('agent-1', 9)]",
     ],
 }
-#: Application of the auction -> its subscriptions, messages and deliveries (docs/how-to/running-network.md).
+#: Application of the auction -> its subscriptions, messages and deliveries: 7 prices of the seller, those of
+#: which within its limit a bidder gets, and 11 bids.
 AUCTION = {"seller": (1, 7, 11), "bidder-0": (1, 2, 4), "bidder-1": (1, 4, 7), "bidder-2": (1, 5, 5)}
 #: Keys that count deliveries that are missing, doubtful or too many.
 _FAULTS = ("false_negatives", "deliveries_undecided", "spurious_deliveries", "duplicate_deliveries")

@@ -25,7 +25,7 @@ command line sets any key over that of the file: `--set time_scale=30 --set topo
 
 Times are in *experiment seconds* unless the unit says otherwise: `time_scale` of them pass in one second of
 wall time, for protocol timers, workload and events alike ([clock.md](../explanation/clock.md)). Delays of
-links and wall seconds are not scaled.
+links and wall seconds are not scaled. No time exceeds 1e+09.
 
 The commands also take a workload file of the protocol authors' simulator (`time_unit`, `sim_length`, `node`,
 `link`, `set_predicate`, `send_message`; the docstring of `testbed/experiments/config/cbcbsim.py` has the
@@ -92,7 +92,8 @@ def _values(option: Option) -> str:
     """The permitted values and their unit."""
     if option.kind == "string" and option.choices:
         return ", ".join(f'`"{choice}"`' for choice in option.choices)
-    words = option.expected.removeprefix("an ").removeprefix("a ")
+    words = option.expected.removeprefix("an ").removeprefix("a ").removesuffix(", at most 1e+09")
+    words = words.replace(" from 0 to 1e+09", ", 0 or more").replace("string that is not empty", "text")
     unit = unit_of(option)
     return f"{words}; {unit}" if unit else words
 
