@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,13 @@ TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] 
 _WAYS = ("file", "generator", "link")
 #: The keys of a [topology] that is a file.
 FILE_OPTIONS = (
-    Option("file", "string", required=True, doc="Topology file: .toml, .json, BRITE's .brite or .graphml."),
+    Option(
+        "file",
+        "string",
+        required=True,
+        doc="Topology file: .toml, .json, BRITE's .brite or .graphml; or the name of a shipped one: `att`,"
+        " `dfn`, `geant2012` (Topology Zoo), `telstra` (Rocketfuel).",
+    ),
     Option(
         "keep_properties",
         "boolean",
@@ -39,6 +48,12 @@ FILE_OPTIONS = (
         doc="Of a GraphML file that is not connected, the greatest connected part; a note says so.",
     ),
 )
+
+
+def shipped_topologies() -> dict[str, Traversable]:
+    """Returns the files of the topologies that come with the testbed, by name."""
+    folder = files("testbed.experiments") / "shipped" / "topologies"
+    return {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir()}
 
 
 def read_topology(
@@ -71,7 +86,10 @@ def _read_way(problems: Problems, table: Mapping[str, object], folder: Path, see
         values = read_fields(problems, "topology", table, FILE_OPTIONS)
         if len(problems) > before:
             return None
-        return _make(problems, "file", lambda: loaders.load(folder / values.pop("file"), **values))
+        name = values.pop("file")
+        entry = shipped_topologies().get(name)
+        with nullcontext(folder / name) if entry is None else as_file(entry) as path:
+            return _make(problems, "file", lambda: loaders.load(path, **values))
     name = table["generator"]
     generator = GENERATORS.get(name) if isinstance(name, str) else None
     if generator is None:
