@@ -38,8 +38,8 @@ ANSWERS = (
 )
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
-#: The scheme whose routers may forward a message in a frame for each of some destinations.
-_SPLITS = "drp"
+#: Schemes whose routers may forward a message in a frame for each of some destinations.
+_SPLITS = ("drp", "multicast-4", "multicast-16")
 
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
@@ -80,7 +80,7 @@ def conclusion(
     by_routers = reconcile.reconcile_routers(
         [total for total in totals if total.node not in killed],
         counted_routers,
-        split=scheme_name(inputs) == _SPLITS,
+        split=scheme_name(inputs) in _SPLITS,
     )
     if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private):
         by_routers["differences"] += reconcile.of_all_routers(

@@ -108,6 +108,9 @@ class AdvertisementRules(Protocol):
     def worth_advertising(self, filters: int) -> bool:
         """Whether an RA with a p0 of so many filters tells other routers anything."""
 
+    def announced(self, local: Predicate) -> Predicate:
+        """The predicate of an RA, which covers p0."""
+
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
         """Takes an RA into the tables.
 
@@ -149,7 +152,8 @@ class Advertising(Part):
         self._issued += 1
         context.counters.ras_issued += 1
         number = context.sequence_number(self._issued)
-        frame = context.issued(context.content.advertisement_frame, number, local, self._rules.ra_flags)
+        announced = self._rules.announced(local)
+        frame = context.issued(context.content.advertisement_frame, number, announced, self._rules.ra_flags)
         return [Send(children, frame)]
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:

@@ -51,6 +51,17 @@ SCHEMES.register_lazily(
 SCHEMES.register_lazily(
     "flooding", "router.protocol.schemes:Flooding", "Every message goes to every router of its tree."
 )
+SCHEMES.register_lazily(
+    "topics",
+    "router.protocol.schemes.baselines:Topics",
+    "As `pif`, of the first equality of each filter alone.",
+)
+for _groups in (4, 16):
+    SCHEMES.register_lazily(
+        f"multicast-{_groups}",
+        "router.protocol.schemes.baselines:Multicast",
+        f"As `drp`, to all members of the groups that have a receiver, {_groups} groups of like predicates.",
+    )
 
 #: Services offered to applications: `[service] kind` of an experiment.
 SERVICES: Registry[type[Any]] = Registry("service", "cbcb.services")

@@ -129,6 +129,10 @@ class Scheme(Part, ABC):
         """The parts of the router that the scheme needs: how predicates spread, their timers and frames."""
         return ()
 
+    def announced(self, local: Predicate) -> Predicate:
+        """The predicate of an RA, which covers p0: by default p0 itself."""
+        return local
+
     @property
     def message_bodies(self) -> tuple[type, ...]:
         """The classes of the bodies of messages that routers with this scheme send each other."""

@@ -13,7 +13,7 @@ which it is where next hops are not those of one tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from router.predicates import Predicate
@@ -66,8 +66,18 @@ class ReceiverPartitioning(Identified):
             entries = [issuer + 1 for issuer, predicate in self.known.items() if predicate]
             self._among = frozenset([LOCAL_INTERFACE, *entries])
         matched = self.routing.match(self.context.content.message_in(frame), self._among)
-        destinations = sorted(number - 1 for number in matched if number != LOCAL_INTERFACE)
+        own = self.context.node
+        receivers = {own if number == LOCAL_INTERFACE else number - 1 for number in matched}
+        destinations = sorted(self.addressed(receivers))
         return self._partition(branch, frame.epoch, destinations, LOCAL_INTERFACE in matched)
+
+    def addressed(self, receivers: Collection[int]) -> Iterable[int]:
+        """The nodes that a message of this router names.
+
+        Args:
+            receivers: the nodes whose predicates select the message, which may be this node.
+        """
+        return receivers
 
     def _partition(self, branch: Branch, epoch: int, destinations: Iterable[int], local: bool) -> Partition:
         parts = self.context.partition(branch, epoch, destinations)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 LAYERS = ("spt", "spanning-tree")
 #: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
-AMENDED = ("pif", "pif-classes", "psf", "ips", "drp", "spt", "rpf", "attention")
+AMENDED = (
+    *("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast-4", "multicast-16"),
+    *("spt", "rpf", "attention"),
+)
 UNCHANGED = ("pif-strict", "flooding", "spanning-tree")
 #: The key of a run's seed among its measurements.
 SEED = "seed"
@@ -343,6 +346,7 @@ for _name, _place, _doc in (
         "False matches of encoded filters: by the hash, by the operators (slides, part IV).",
     ),
     ("leakage", "leakage:Leakage", "Attacks on encoded messages and filters, with and without hardening."),
+    ("world", "world:World", "Networks of operators, stock ticks, baselines, churn."),
 ):
     FIGURES.register_lazily(_name, f"testbed.evaluation.figures.{_place}", _doc)
 

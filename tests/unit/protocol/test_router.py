@@ -322,7 +322,7 @@ def _router(scheme: str = "pif") -> Router:
 
 def _delivered(router: Router, number: int, scheme: str = "pif") -> list[int]:
     frame = replace(msg(11, x=1), seq=number)
-    if scheme == "drp":
+    if scheme.startswith(("drp", "multicast")):
         frame = replace(frame, body=AddressedMessage((NODE,), Message({"x": 1})))
     return [action.seq for action in received(router, 11, frame) if isinstance(action, Deliver)]
 

@@ -11,6 +11,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Accepted, Deliver, RequestUpdate, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
+from router.protocol.schemes.baselines import clusters, topic_of
 from router.protocol.schemes.per_source import PerSource
 from router.wire.frames import AddressedMessage, ClassifiedPredicate, Flags, Frame, FrameType
 from tests.support.one_router import BELOW, NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
@@ -144,3 +145,34 @@ def test_a_part_about_a_node_that_is_not_behind_its_sender_is_dropped() -> None:
     received(router, 11, reply(asked(router), body))
     assert rows(router) == {(1, "sources 5 12 13"): "x = 1"}
     assert router.counters.dropped == {"ur_class": 3}
+
+
+def test_nodes_with_the_most_filters_in_common_are_a_group() -> None:
+    """Of pairs with equally little in common, the smallest groups are united."""
+    predicates = ((1, 0b0111), (2, 0b1000), (3, 0b0110), (4, 0b0100), (5, 0b10000))
+    assert clusters(predicates, 5) == tuple(frozenset({node}) for node, _ in predicates)
+    assert [*map(set, clusters(predicates, 3))] == [{1, 3, 4}, {2}, {5}]
+    assert [*map(set, clusters(predicates, 2))] == [{1, 3, 4}, {2, 5}]
+
+
+@pytest.mark.parametrize("scheme", ["multicast-4", "multicast-16"])
+def test_a_message_names_all_members_of_a_group_with_a_receiver(scheme: str) -> None:
+    """Of five nodes with predicates, two are in one of four groups."""
+    router = set_up(RouterOptions(scheme=scheme))
+    for issuer, text in ((11, "x = 1 or y = 1"), (12, "x = 1 or y = 2"), (21, "x = 2"), (13, "x = 3")):
+        received(router, 11 if issuer == 21 else issuer, identified(issuer, text))
+    router.handle(SetPredicate(1, parse_predicate("x = 4")), 0.0)
+    actions = router.handle(SendMessage(1, Message({"y": 2})), 0.0)
+    bodies = [frame.body for _, frame in sent(actions)]
+    named = {node for body in bodies if isinstance(body, AddressedMessage) for node in body.destinations}
+    assert named == ({11, 12} if scheme == "multicast-4" else {12})
+
+
+def test_an_advertisement_of_topics_has_the_first_equality_of_each_filter_once() -> None:
+    asked = parse_predicate('s = "a" and p > 1.0 or p < 5.0 and s = "a" or p > 2.0')
+    assert [topic_of(each) for each in asked][1:] == [*parse_predicate('s = "a"'), Filter()]
+    router = set_up(RouterOptions(scheme="topics"))
+    actions = router.handle(
+        SetPredicate(1, parse_predicate('s = "a" and p > 1.0 or s = "a" and p < 0.5')), 0.0
+    )
+    assert [frame.body for _, frame in sent(actions)] == [parse_predicate('s = "a"')]
