@@ -24,6 +24,11 @@ from topos import Topology, unknown
 #: Entry points of installed packages that generate workloads: functions of the experiment and a `Random` that
 #: return `Item`s.
 GROUP = "cbcb.workloads"
+#: The generators of the testbed itself.
+_OWN = tuple(
+    EntryPoint(f"stock-ticks-{name}", f"testbed.experiments.workload.ticks:{name}", GROUP)
+    for name in ("local", "spread")
+)
 #: The fields of a request; `message` is `attributes` in the readable notation.
 _COLUMNS = ("at_s", "node", "app", "action", *(name for name in CONTENT if name != "attributes"), "message")
 #: The types of the columns that are numbers.
@@ -160,15 +165,15 @@ def _item(
 
 
 def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
-    """Returns the items of a generator that an installed package offers.
+    """Returns the items of a generator of the testbed, or that an installed package offers.
 
     Raises:
         InputError: no package offers it, it fails, or an item is not valid in this experiment; names
             generator, item and field.
     """
-    offered = {each.name: each for each in entry_points(group=GROUP)}
+    offered = {each.name: each for each in (*_OWN, *entry_points(group=GROUP))}
     if name not in offered:
-        known = unknown("generator", name, offered) if offered else f"no package offers {name!r}"
+        known = unknown("generator", name, offered)
         raise InputError(f"workload.generator: {known} (entry points of the group {GROUP})")
     place = f"workload.generator: {name}"
     items, served = [], _served(experiment)
