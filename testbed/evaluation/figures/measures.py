@@ -44,10 +44,10 @@ def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     ).to_pylist()[0]
     row["last_miss_s"] = row["last_miss_s"] or 0.0
     curve = [(t - first_s, share) for t, share in _pairs(run.table("false_negative_curve"))]
-    return {**row, "settled_s": _settled_s(run, experiment), "curve": curve}
+    return {**row, "settled_s": settled_s(run, experiment), "curve": curve}
 
 
-def _settled_s(run: Direct, experiment: Experiment) -> float | None:
+def settled_s(run: Direct, experiment: Experiment) -> float | None:
     """Returns when the routers of all senders have the RAs of all receivers, s after the first predicates.
 
     None: in an emulation, where links have no declared delay.
