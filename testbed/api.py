@@ -45,7 +45,7 @@ from router.runtime.listener import Listener
 from testbed.emulation.control.running import Running
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
-from testbed.experiments.config.load import find_experiment
+from testbed.experiments.config.load import find_experiment, paths_from
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.results.conclude import account_run
@@ -97,14 +97,16 @@ def experiment(
     Args:
         source: a file of any form that `cbcb run` takes, or the name of a shipped experiment.
         topology: an argument as of `--topology` ("waxman,100", a file), a `Topology`, or a networkx graph.
-        settings: values by dotted key, such as {"routing.scheme": "flooding"}.
+        settings: values by dotted key, such as {"routing.scheme": "flooding"}; paths are relative to the
+            working folder.
         values: values of keys of the top level, such as `seed`.
 
     Raises:
         ExperimentError: a value is not valid; names the key.
         TopologyError: the graph is no topology.
     """
-    given = {key: toml_value(value) for key, value in {**(settings or {}), **values}.items()}
+    texts = {key: toml_value(value) for key, value in {**(settings or {}), **values}.items()}
+    given = paths_from(Path.cwd(), texts)
     path = find_experiment(str(source))
     chosen: Topology | None = None
     if isinstance(topology, str | Path):

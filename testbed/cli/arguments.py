@@ -100,11 +100,12 @@ def add_experiment(parser: ArgumentParser) -> None:
 
 
 def overrides(arguments: Namespace) -> dict[str, str]:
-    """The values of --topology and --set, by dotted key.
+    """The values of --topology and --set, by dotted key; paths are relative to the working folder.
 
     Raises:
         InputError: an option does not have the form KEY=VALUE.
     """
+    from testbed.experiments.config.load import paths_from
     from testbed.experiments.config.topology import parse_topology_argument
 
     found = parse_topology_argument(arguments.topology) if arguments.topology else {}
@@ -113,7 +114,7 @@ def overrides(arguments: Namespace) -> dict[str, str]:
         if not separator or not key.strip():
             raise InputError(f"--set {item}: expected KEY=VALUE, for example time_scale=30")
         found[key.strip()] = value.strip()
-    return found
+    return paths_from(Path.cwd(), found)
 
 
 def load(arguments: Namespace) -> Experiment:

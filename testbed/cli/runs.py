@@ -20,7 +20,7 @@ from testbed.cli.arguments import (
 )
 from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.results.archive import SUFFIX, export_run, import_run
-from testbed.results.folders import find_run
+from testbed.results.folders import SWEEP_TABLE, find_run, sweep_folder
 from testbed.support.errors import InputError
 from testbed.terminal import foreign, put
 
@@ -100,7 +100,7 @@ def compare_command(arguments: Namespace) -> None:
     # matplotlib takes a second to load.
     from rich.table import Table
 
-    from testbed.results.report.comparison import compare, draw_curves, names_of
+    from testbed.results.report.comparison import compare, differing_settings, draw_curves, names_of
     from testbed.results.report.style import STYLES, styled
     from testbed.terminal import numbers
 
@@ -108,13 +108,17 @@ def compare_command(arguments: Namespace) -> None:
     names = names_of(runs)
     rows = compare(runs, other_code=arguments.other_code)
     shown = [row for row in rows if arguments.all or row.differs]
+    settings = differing_settings(runs)
     table = Table(box=None, padding=(0, 2, 0, 0))
     # Keys and names that are cut off would be the same for several: names are broken, keys stay whole.
-    table.add_column("key", no_wrap=True, min_width=max((len(row.key) for row in shown), default=0))
+    longest = max((len(row.key) for row in (*settings, *shown)), default=0)
+    table.add_column("key", no_wrap=True, min_width=longest)
     for name in names:
         table.add_column(foreign(name), overflow="fold")
-    for row in shown:
+    for number, row in enumerate((*settings, *shown), 1):
         table.add_row(foreign(row.key), *(foreign(_text(value, numbers.ABSENT)) for value in row.values))
+        if number == len(settings):
+            table.add_row()
     console = Console()
     console.print(table)
     console.print(foreign(f"{len(rows) - len(shown)} keys with equal values are not shown", "dim"))
@@ -131,14 +135,21 @@ def _text(value: object, absent: str) -> str:
 
 
 def export_arguments(parser: ArgumentParser) -> None:
-    add_run(parser)
+    parser.add_argument(
+        "run",
+        nargs="?",
+        help="the folder of a run or a sweep, or its name (the newest run, which is then named)",
+    )
+    add_runs(parser)
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help=f"the archive (RUN{SUFFIX} in this folder)"
     )
 
 
 def export_command(arguments: Namespace) -> None:
-    run_dir = find_run(arguments.runs, arguments.run).resolve()
+    sweep = sweep_folder(arguments.runs, str(arguments.run))
+    folders = [each for each in (Path(arguments.run or ""), sweep) if (each / SWEEP_TABLE).is_file()]
+    run_dir = (folders[0] if folders else find_run(arguments.runs, arguments.run)).resolve()
     archive = arguments.output or Path(run_dir.name + SUFFIX)
     with Console(stderr=True).status("") as status:
         export_run(run_dir, archive, lambda name: status.update(foreign(name)))

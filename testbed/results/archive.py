@@ -1,4 +1,4 @@
-"""A run in one file: a tar archive of the run folder and the lock file of the packages that made it.
+"""A run or a sweep in one file: a tar archive of its folder, and the lock file of the packages that made it.
 
 An archive may be a stranger's. `tarfile.data_filter` is missing in Python 3.11.0 to 3.11.3, and permits links
 and any size: this module checks members itself.
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
 from router.privacy import holds_keys
-from testbed.results.folders import check_run_id
+from testbed.results.folders import SWEEP_TABLE, check_run_id, sweep_folder
 from testbed.support.errors import InputError
 
 #: How the names of archives end.
@@ -39,7 +39,7 @@ _MANIFEST_MAX = 1 << 24
 
 
 def export_run(run_dir: Path, archive: Path, show: Callable[[str], None] = lambda _: None) -> None:
-    """Writes a run folder and the lock file of this checkout into an archive, whole or not at all.
+    """Writes the folder of a run or a sweep, and the lock file of this checkout, whole or not at all.
 
     Private keys stay out, whatever the names of their files: `cbcb replay` and `cbcb account` need none.
 
@@ -88,7 +88,7 @@ def import_run(
     announce: Callable[[str], None] = lambda _: None,
     show: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, bool]:
-    """Unpacks a run into a folder of run folders, whole or not at all.
+    """Unpacks a run, or a sweep, into a folder of run folders, whole or not at all.
 
     All members are listed and checked before the first is unpacked, and checked again where they are
     unpacked: the file may change meanwhile. Others than the owner of a file may at most read it, if its mode
@@ -99,7 +99,7 @@ def import_run(
         show: is called with the name of each file.
 
     Returns:
-        The run folder, and whether the packages of this checkout are those that made the run.
+        The folder of the run or the sweep, and whether this checkout has the packages that made it.
 
     Raises:
         InputError: the file is no archive of a run, the disk has no room for it, or the run folder exists.
@@ -110,16 +110,19 @@ def import_run(
         try:
             with _Content(archive) as content:
                 free = shutil.disk_usage(runs).free
-                members = (member.name for _, member in _members(content, archive, free))
-                folders = {PurePosixPath(name).parts[0] for name in members if name != _LOCK}
+                folders, tables = set(), set()
+                for _, member in _members(content, archive, free):
+                    path = PurePosixPath(member.name)
+                    folders |= {path.parts[0]} - {_LOCK}
+                    tables |= {path.parts[1:]} & {(SWEEP_TABLE,)}
                 # The checksum is behind the end of the last member.
                 while content.read(_BLOCK):
                     pass
                 if len(folders) != 1:
-                    raise InputError(f"{archive}: {len(folders)} folders; expected one, the run folder")
+                    raise InputError(f"{archive}: {len(folders)} folders; expected that of a run or a sweep")
                 announce(f"{content.count:,} files and folders, {content.size:,} bytes")
                 run_id = folders.pop()
-                target = runs / run_id
+                target = sweep_folder(runs, run_id) if tables else runs / run_id
                 if target.exists():
                     raise InputError(f"{target}: exists; expected no run of that name")
                 for file, member in _members(content, archive, free):
@@ -134,7 +137,9 @@ def import_run(
         own = _CHECKOUT / _LOCK
         # A package that was installed elsewhere has no lock file.
         equal = lock.is_file() and own.is_file() and filecmp.cmp(lock, own, shallow=False)
-        read_manifest(RunLayout(unpacked / run_id))
+        if not tables:
+            read_manifest(RunLayout(unpacked / run_id))
+        target.parent.mkdir(exist_ok=True)
         (unpacked / run_id).rename(target)
     return target, equal
 

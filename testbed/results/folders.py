@@ -19,6 +19,10 @@ DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
 _SWEEPS, _REPRODUCTIONS = "sweeps", "reproductions"
 
 
+#: Table of the runs of a sweep, in its folder.
+SWEEP_TABLE = "runs.parquet"
+
+
 def sweep_folder(runs: Path, name: str) -> Path:
     """The folder of a sweep: its table, its plots, what a resumed sweep needs."""
     return runs / _SWEEPS / name

@@ -1,9 +1,10 @@
-"""A run in one file: what is kept, and archives that are refused."""
+"""A run or a sweep in one file: what is kept, and archives that are refused."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,8 +17,14 @@ from captures.rundir.inputs import Manifest, write_manifest
 from router.privacy import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
 from testbed.cli.main import main
+from testbed.evaluation.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.job import row_of
+from testbed.evaluation.sweeps.spec import load_spec
 from testbed.results.archive import export_run, import_run
+from testbed.results.folders import sweep_folder
 from testbed.support.errors import InputError
+from topos.generators import ring
+from topos.loaders import to_json
 
 
 def _run(runs: Path, name: str = "20260101-000000-x") -> RunLayout:
@@ -54,6 +61,32 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="exists; expected no run of that name"):
         import_run(archive, tmp_path / "there" / "runs")
     assert [path.name for path in (tmp_path / "there" / "runs").iterdir()] == [run.path.name]
+
+
+def test_a_sweep_travels_with_its_rows_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "nets").mkdir(parents=True)
+    (here / "nets" / "a.json").write_text(to_json(ring(4)))
+    (here / "study.toml").write_text(
+        'experiment = "own.toml"\n[set]\nduration_s = 20\n[grid]\ntopology = ["nets/a.json", "ring,5"]\n'
+    )
+    (here / "own.toml").write_text('duration_s = 9\n[topology]\nfile = "nets/a.json"\n[workload]\n')
+    spec = load_spec(here / "study.toml")
+    folder = SweepFolder(sweep_folder(tmp_path / "runs", spec.name))
+    jobs = spec.jobs()
+    for job in jobs:
+        folder.keep(row_of(job, lambda _: ({"verdict": "holds"}, {})))
+    folder.write_tables(jobs, folder.rows(jobs))
+    assert folder.keep_files([*spec.files(), tmp_path], spec.path.parent) == [tmp_path]
+    assert main(["export", "study", "--runs", str(tmp_path / "runs"), "-o", str(tmp_path / "s.tar.gz")]) == 0
+    assert main(["import", str(tmp_path / "s.tar.gz"), "--runs", str(there)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(there / "sweeps" / "study")
+    shutil.rmtree(here)
+    # The copy has the same runs, which have all ended.
+    copied = load_spec(there / "sweeps" / "study" / "spec" / "study.toml")
+    rows = SweepFolder(there / "sweeps" / "study").ended(copied.jobs(), "refuse")
+    assert rows == folder.rows(jobs)
+    assert len(rows) == 2
 
 
 def _member(name: str, kind: bytes = tarfile.REGTYPE, sparse: Mapping[str, str] = {}) -> tarfile.TarInfo:
@@ -93,7 +126,7 @@ _SPARSE = [
         ([(_member("-rf/a"), b"")], "'-rf': no id of a run"),
         ([(_member(".import-x/a"), b"")], "'.import-x': no id of a run"),
         ([(_member("sweeps/a"), b"")], "'sweeps': no id of a run"),
-        ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("y/a"), b"")], "2 folders; expected one"),
+        ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("y/a"), b"")], "2 folders; expected that of"),
         ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("x/a"), b"")], "expected an archive"),
     ],
 )

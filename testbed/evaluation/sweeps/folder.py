@@ -9,6 +9,7 @@ equal sweeps give equal bytes. `costs.parquet` has the seconds and the memory, w
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,12 @@ from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.evaluation.sweeps.job import Row
 from testbed.evaluation.sweeps.spec import Job
 from testbed.machine.versions import states_of
+from testbed.results.folders import SWEEP_TABLE
 from testbed.support.errors import InputError
 
-RUNS, COSTS, POINTS = "runs.parquet", "costs.parquet", "points.parquet"
+RUNS, COSTS, POINTS = SWEEP_TABLE, "costs.parquet", "points.parquet"
+#: Folder of the file of the sweep, and of the files that it names.
+SPEC = "spec"
 #: Columns of `runs.parquet` before the keys of the summary, beside the parameters.
 RUN, SEED, ERROR = "run", "seed", "error"
 COMMIT, DIRTY, CODE = "commit", "dirty", "code"
@@ -104,6 +108,24 @@ class SweepFolder:
         self.write(runs, RUNS)
         self.write(costs, COSTS)
         return runs
+
+    def keep_files(self, files: Sequence[Path], beside: Path) -> list[Path]:
+        """Copies what a sweep reads into its folder; returns what is outside `beside`, and not copied."""
+        outside = []
+        for path in files:
+            try:
+                place = self.path / SPEC / path.resolve().relative_to(beside.resolve())
+            except ValueError:
+                outside.append(path)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if path.resolve() == place.resolve():
+                continue
+            if path.is_dir():
+                shutil.copytree(path, place, dirs_exist_ok=True)
+            else:
+                shutil.copy(path, place)
+        return outside
 
     def _place(self, identity: str) -> Path:
         return self._rows / f"{identity}.json"

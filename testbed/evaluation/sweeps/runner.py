@@ -254,6 +254,8 @@ def sweep(
     rows |= run_and_keep(missing, place, "sweep_s", master=master, progress=progress, keep=keep)
     runs = place.write_tables(jobs, rows)
     place.write(point_table(runs, list(spec.grid)), POINTS)
+    for path in place.keep_files(spec.files(), spec.path.parent):
+        progress.note(f"{path}: is not beside {spec.path}, so the folder of the sweep has no copy")
     plots = {}
     # Of runs that have all failed there is nothing to draw, and the complaints say why.
     drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []

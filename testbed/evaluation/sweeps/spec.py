@@ -38,7 +38,7 @@ from router.registry import Registry
 from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
-from testbed.experiments.config.load import find_experiment
+from testbed.experiments.config.load import PATH_KEYS, find_experiment, paths_from
 from testbed.experiments.config.schema import dotted, toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events import Event
@@ -211,6 +211,24 @@ class Spec:
     grid: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     plots: Sequence[Plot] = ()
 
+    def files(self) -> list[Path]:
+        """Returns what the sweep reads: its file, the experiment, and the files and folders that they name.
+
+        Shipped experiments are left out.
+        """
+        named = [(self.path.parent, key, each) for key, values in self.grid.items() for each in values]
+        named += [(self.path.parent, key, each) for key, each in self.settings.items()]
+        found = [self.path]
+        if self.experiment.parent != find_experiment("default").parent:
+            found.append(self.experiment)
+            if self.experiment.suffix == ".toml":
+                keys = dotted(tomllib.loads(self.experiment.read_text(encoding="utf-8-sig")))
+                named += [(self.experiment.parent, key, each) for key, each in keys.items()]
+        for folder, key, each in named:
+            if key in PATH_KEYS or (key == "topology" and str(each).lower().endswith(loaders.SUFFIXES)):
+                found.append(folder / str(each))
+        return [path for path in dict.fromkeys(found) if path.exists()]
+
     def jobs(self) -> list[Job]:
         """Returns every run: the first parameter changes last, the seed first.
 
@@ -339,4 +357,4 @@ def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:
             found |= parse_topology_argument(str((folder / text).resolve()) if is_file else text)
         else:
             found[key] = toml_value(value)
-    return found
+    return paths_from(folder, found)

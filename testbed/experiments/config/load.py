@@ -34,10 +34,11 @@ from testbed.experiments.config import (
 )
 from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.events import read_events
-from testbed.experiments.config.schema import ExperimentError, Problems, read_fields
+from testbed.experiments.config.schema import ExperimentError, Problems, read_fields, toml_value
 from testbed.experiments.config.topology import (
     TOPOLOGY_WAYS,
     apply_overrides,
+    parse_value,
     read_topology,
     with_link_defaults,
 )
@@ -49,6 +50,7 @@ from testbed.experiments.events.parts import RouterRestart, check_switches
 from testbed.support.errors import InputError
 from topos import PROPERTIES, Topology, unknown
 from topos.build import contradiction
+from topos.loaders import SUFFIXES
 
 __all__ = ["ExperimentError", "load_experiment"]
 
@@ -120,6 +122,32 @@ def load_experiment(
     assert topology is not None
     values["name"] = values["name"] or _name_of(path)
     return Experiment(**values, topology=topology, events=events)
+
+
+#: Keys whose values name files or folders.
+PATH_KEYS = frozenset(
+    {
+        "topology.file",
+        *(
+            f"{section}.{each.key}"
+            for section, options in SECTIONS.items()
+            if options is not None
+            for each in options_of(options)
+            if each.path
+        ),
+    }
+)
+
+
+def paths_from(folder: Path, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Returns overrides whose paths, relative to `folder`, are absolute: the experiment may be elsewhere."""
+    found = dict(overrides)
+    for key in PATH_KEYS & overrides.keys():
+        path = parse_value(overrides[key])
+        # The name of a topology may be that of a shipped one.
+        if isinstance(path, str) and (key != "topology.file" or path.lower().endswith(SUFFIXES)):
+            found[key] = toml_value(str((folder / path).resolve()))
+    return found
 
 
 def _check_links(problems: Problems, topology: Topology, events: Iterable[Event]) -> None:

@@ -1,8 +1,10 @@
-"""Several runs beside each other: the keys of their summaries, and their curves over each other."""
+"""Several runs beside each other: settings that differ, keys of the summaries, and curves over each other."""
 
 from __future__ import annotations
 
+import json
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
 from captures.rundir.summary import read_summary
 from captures.tables import store
+from testbed.experiments.config.schema import dotted
 from testbed.machine.versions import require_one_code
 from testbed.results.report.figures import TIME_LABEL, broken
 from testbed.results.report.style import CURVE_COLOURS, empty_figure, styled
@@ -65,6 +68,23 @@ def compare(runs: Sequence[Path], *, other_code: str = "refuse") -> list[Row]:
     found = [flat(read_summary(RunLayout(run))) for run in runs]
     keys = dict.fromkeys(key for summary in found for key in summary)
     return [Row(key, tuple(summary.get(key) for summary in found)) for key in keys]
+
+
+def differing_settings(runs: Sequence[Path]) -> list[Row]:
+    """Returns the keys of the experiments that differ, in the order of the experiment file."""
+    found = [_settings(RunLayout(run)) for run in runs]
+    keys = dict.fromkeys(key for settings in found for key in settings)
+    rows = [Row(key, tuple(settings.get(key) for settings in found)) for key in keys]
+    return [row for row in rows if row.differs]
+
+
+def _settings(run: RunLayout) -> dict[str, Any]:
+    if not run.experiment.is_file():
+        return {}
+    document = tomllib.loads(run.experiment.read_text(encoding="utf-8"))
+    events = [f"{each['action']} at {each['at_s']:g} s" for each in document.pop("events", [])]
+    topology = json.loads((run.path / document.pop("topology")["file"]).read_text(encoding="utf-8"))
+    return {**dotted(document), "events": ", ".join(events), "topology": topology["name"]}
 
 
 def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:

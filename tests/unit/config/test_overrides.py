@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from testbed.cli.arguments import overrides
 from testbed.experiments.config.load import ExperimentError, load_experiment
 from testbed.experiments.config.topology import parse_topology_argument, parse_value
 from testbed.support.errors import InputError
@@ -76,6 +78,24 @@ def test_another_generator_drops_them(path: Path) -> None:
 def test_a_file_takes_the_place_of_a_generator(path: Path) -> None:
     (path.parent / "t.toml").write_text("link = [{ u = 0, v = 1 }]", encoding="utf-8")
     assert len(load_experiment(path, {"topology.file": "t.toml"}).topology.nodes) == 2
+
+
+def test_paths_of_the_command_line_are_relative_to_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    sets = ["workload.schema=s.toml", "topology.file=../t.json", "time_scale=2"]
+    given = overrides(Namespace(topology=None, overrides=sets))
+    assert given == {
+        "workload.schema": f'"{tmp_path}/here/s.toml"',
+        "topology.file": f'"{tmp_path}/t.json"',
+        "time_scale": "2",
+    }
+    # It may be the name of a shipped topology.
+    assert overrides(Namespace(topology=None, overrides=["topology.file=geant"])) == {
+        "topology.file": "geant"
+    }
 
 
 def test_problems_say_that_an_override_is_to_blame(path: Path) -> None:

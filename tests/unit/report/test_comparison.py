@@ -12,13 +12,19 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.inputs import Manifest, Source, read_manifest, write_manifest
 from testbed.cli.main import main
+from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.experiments.config.schema import dump_experiment
 from testbed.results.report.comparison import compare, draw_curves, names_of
+from topos.loaders import to_json
 
 
 def _run(folder: Path, share: float, **keys: object) -> Path:
     run = RunLayout(folder)
     (run.tables / "false_positive_curve").mkdir(parents=True)
     write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
+    experiment = load_experiment(find_experiment("ring5"), {"time_scale": str(1 + 8 * share)})
+    run.experiment.write_text(dump_experiment(experiment, run.topology.name))
+    run.topology.write_text(to_json(experiment.topology))
     run.summary.write_text(json.dumps({"routers": 5, "stretch": {"mean": share}, **keys}))
     curve = pa.table({"t_s": [4.0, 2.0], "fraction": [share, 0.0]})
     pq.write_table(curve, run.tables / "false_positive_curve" / "part.parquet")
@@ -66,12 +72,13 @@ def test_the_command_shows_what_differs_and_draws_the_curves(
     assert main(["compare", *map(str, runs), "-o", str(out)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == ["key", "a", "b"]
-    assert lines[1:4] == [
+    assert lines[1:3] == [["time_scale", "3", "5"], []]
+    assert lines[3:6] == [
         ["stretch.mean", "0.25", "0.5"],
         ["verdict", "holds", "–"],
         ["contradictions.count", "–", "2"],
     ]
-    assert lines[4][:2] == ["1", "keys"]
+    assert lines[6][:2] == ["1", "keys"]
     assert "false positives" in out.read_text()
 
 
