@@ -60,7 +60,7 @@ COMMANDS = {
         "open a prompt for a running emulation: nodes, links, programs on nodes, pub, sub, faults",
     ),
     "attack": ("evaluation", "attack the private frames of a run as a router without the key would"),
-    "wireshark": ("machine", "let your Wireshark and tshark show CBCB frames"),
+    "wireshark": ("wireshark", "let your Wireshark and tshark show CBCB frames"),
     "match": (
         "workloads",
         "match messages against a table, in the language of the Siena Fast Forwarding driver",

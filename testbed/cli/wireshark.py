@@ -9,9 +9,12 @@ import os
 import pwd
 import re
 import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from captures.rundir import RunLayout
 from router import wire
@@ -22,8 +25,9 @@ from router.wire.header import (
     node_address,
 )
 from testbed.support.errors import InputError, MachineError
-from topos import Topology
-from topos.loaders import to_json
+from testbed.terminal import put
+from topos import Topology, TopologyError
+from topos.loaders import load, to_json
 
 #: Name of the profile: `wireshark -C CBCB`.
 PROFILE = "CBCB"
@@ -31,24 +35,72 @@ PROFILE = "CBCB"
 _TOPOLOGY = RunLayout(Path()).topology.name
 #: In the profile's folder: files of an installation with a topology, and of version 0.2.0.
 _OF_OTHERS = (_TOPOLOGY, "installed.json")
+#: Folder of the user's Lua plugins, and that of the profile; and the files to install in each, by name.
+Folders = dict[Literal["plugins", "profile"], Path]
+Sources = dict[Literal["plugins", "profile"], dict[str, bytes]]
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Folders:
-    """The folders of the user's Lua plugins and Wireshark profiles."""
+def wireshark_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "action", choices=["install", "uninstall"], help="into your personal folders, or from them"
+    )
+    parser.add_argument("--print", action="store_true", help="only say where, and what is there")
+    parser.add_argument(
+        "--force", action="store_true", help="also overwrite or remove files of other content"
+    )
+    parser.add_argument(
+        "--topology",
+        type=Path,
+        metavar="FILE",
+        help="also show the names of the nodes of this topology, such as topology.json of a run folder",
+    )
 
-    plugins: Path
-    profile: Path
+
+def wireshark_command(arguments: Namespace) -> None:
+    """Installs, or as the options say, removes or prints."""
+    topology = None
+    if arguments.topology is not None:
+        try:
+            topology = load(arguments.topology)
+        except TopologyError as error:
+            raise InputError(f"--topology: {error}") from error
+    sources = read_sources(topology)  # perhaps with rights that are given up next
+    act_as_caller()
+    installation = Installation.of(sources, folders())
+    remove = arguments.action == "uninstall"
+    if arguments.print:
+        for target, content in installation.files.items():
+            if content is not None:
+                put(f"{installation.state(target):9} {target}")
+        return
+    verb = "remove" if remove else "overwrite"
+    done = installation.bring(lambda target: _may(arguments, target, verb), remove=remove)
+    for target, what in done.items():
+        put(f"{what:9} {target}")
+    kept = [target for target, what in done.items() if what == "kept"]
+    if kept:
+        raise InputError(f"of other content, and kept: {', '.join(map(str, kept))}; --force {verb}s them")
+    if remove:
+        put("removed" if done else "nothing was installed")
+    elif (reason := why_not_for_root()) is not None:
+        put(f"note: {reason}", file=sys.stderr)
+    else:
+        put(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The files to install, as name -> content."""
-
-    plugins: dict[str, bytes]
-    profile: dict[str, bytes]
+def _may(arguments: Namespace, target: Path, what: str) -> bool:
+    if arguments.force:
+        return True
+    if not sys.stdin.isatty():
+        return False
+    try:
+        answer = input(f"{target} has other content than ours; {what} it? [y/N] ")
+    except EOFError:
+        put()
+        return False
+    return answer.strip().lower() in ("y", "yes")
 
 
 def read_sources(topology: Topology | None = None) -> Sources:
@@ -57,6 +109,7 @@ def read_sources(topology: Topology | None = None) -> Sources:
     Args:
         topology: the nodes of the network whose captures are shown; None: nodes have no names.
     """
+    plugins = {path.name: path.read_bytes() for path in sorted(_WIRE.glob("*.lua"))}
     profile = {path.name: path.read_bytes() for path in sorted((_WIRE / "profile").iterdir())}
     names = {
         CONTROLLER_SOURCE: "controller",
@@ -69,11 +122,11 @@ def read_sources(topology: Topology | None = None) -> Sources:
     # A name ends at a blank, and `#` begins a comment.
     words = {address.hex(":"): re.sub(r"[\s#]", "_", name) for address, name in names.items()}
     profile["ethers"] = "".join(f"{address}\t{name}\n" for address, name in words.items()).encode()
-    return Sources({path.name: path.read_bytes() for path in sorted(_WIRE.glob("*.lua"))}, profile)
+    return {"plugins": plugins, "profile": profile}
 
 
 def folders() -> Folders:
-    """Returns the personal folders, as reported by tshark.
+    """Returns the user's folders, as reported by tshark.
 
     Raises:
         MachineError: tshark is missing or does not name them.
@@ -86,7 +139,7 @@ def folders() -> Folders:
         raise MachineError(
             f"`tshark -G folders` names no {error}; is this Wireshark built without Lua?"
         ) from error
-    return Folders(plugins, configuration / "profiles" / PROFILE)
+    return {"plugins": plugins, "profile": configuration / "profiles" / PROFILE}
 
 
 def why_not_for_root() -> str | None:
@@ -144,18 +197,19 @@ class Installation:
         files: target -> content; None: a file of another installation that this one removes.
     """
 
-    where: Folders
+    profile: Path
     files: dict[Path, bytes | None]
 
     @classmethod
     def of(cls, sources: Sources, where: Folders) -> Installation:
-        files: dict[Path, bytes | None] = {where.profile / name: None for name in _OF_OTHERS}
-        files |= {where.plugins / name: content for name, content in sources.plugins.items()}
-        files |= {where.profile / name: content for name, content in sources.profile.items()}
-        if _TOPOLOGY in sources.profile:
-            preference = f"cbcb.topology: {where.profile / _TOPOLOGY}\n"
-            files[where.profile / "preferences"] = sources.profile["preferences"] + preference.encode()
-        return cls(where, files)
+        profile = where["profile"]
+        files: dict[Path, bytes | None] = {profile / name: None for name in _OF_OTHERS}
+        for folder, contents in sources.items():
+            files |= {where[folder] / name: content for name, content in contents.items()}
+        if _TOPOLOGY in sources["profile"]:
+            preference = f"cbcb.topology: {profile / _TOPOLOGY}\n"
+            files[profile / "preferences"] = sources["profile"]["preferences"] + preference.encode()
+        return cls(profile, files)
 
     def state(self, target: Path) -> str:
         """Returns `missing`, `current`, or `different`: of another version, or changed by the user."""
@@ -186,8 +240,8 @@ class Installation:
             else:
                 _put(target, wanted)
                 done[target] = "removed" if wanted is None else "written"
-        if remove and self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
-            self.where.profile.rmdir()
+        if remove and self.profile.is_dir() and not any(self.profile.iterdir()):
+            self.profile.rmdir()
         return done
 
 

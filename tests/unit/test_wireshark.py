@@ -12,12 +12,15 @@ from testbed.cli.main import main
 from testbed.cli.wireshark import Folders, Installation, Sources
 from tests.support.wire_tshark import for_root, needs_tshark
 
-SOURCES = Sources({"cbcb.lua": b"-- new"}, {"colorfilters": b"@a", "preferences": b"b"})
+SOURCES: Sources = {
+    "plugins": {"cbcb.lua": b"-- new"},
+    "profile": {"colorfilters": b"@a", "preferences": b"b"},
+}
 
 
 @pytest.fixture
 def where(tmp_path: Path) -> Folders:
-    return Folders(tmp_path / "plugins", tmp_path / "profiles" / "CBCB")
+    return {"plugins": tmp_path / "plugins", "profile": tmp_path / "profiles" / "CBCB"}
 
 
 def never(target: Path) -> bool:
@@ -36,7 +39,7 @@ def test_installs_once_and_asks_before_it_overwrites_other_content(where: Folder
     installation = Installation.of(SOURCES, where)
     assert set(installation.bring(never).values()) == {"written"}
     assert set(installation.bring(never).values()) == {"current"}
-    own = where.plugins / "cbcb.lua"
+    own = where["plugins"] / "cbcb.lua"
     own.write_bytes(b"-- mine")
     asked: list[Path] = []
 
@@ -53,28 +56,29 @@ def test_installs_once_and_asks_before_it_overwrites_other_content(where: Folder
 def test_uninstalls_what_is_as_it_was_installed_and_the_rest_where_the_user_agrees(where: Folders) -> None:
     installation = Installation.of(SOURCES, where)
     installation.bring(never)
-    changed = where.profile / "preferences"
+    changed = where["profile"] / "preferences"
     changed.write_bytes(b"changed in Wireshark")
-    (where.plugins / "other.lua").write_bytes(b"-- not ours")
+    (where["plugins"] / "other.lua").write_bytes(b"-- not ours")
     done = installation.bring(no, remove=True)
     assert [target for target, what in done.items() if what == "kept"] == [changed]
-    assert sorted(path.name for path in where.profile.iterdir()) == ["preferences"]
-    assert [path.name for path in where.plugins.iterdir()] == ["other.lua"]
+    assert sorted(path.name for path in where["profile"].iterdir()) == ["preferences"]
+    assert [path.name for path in where["plugins"].iterdir()] == ["other.lua"]
     assert installation.bring(yes, remove=True) == {changed: "removed"}
-    assert not where.profile.exists()
+    assert not where["profile"].exists()
 
 
 def test_files_of_an_installation_with_names_go_with_the_next_one_and_when_all_are_removed(
     where: Folders,
 ) -> None:
-    named = Installation.of(Sources(SOURCES.plugins, {**SOURCES.profile, "topology.json": b"{}"}), where)
+    profile = SOURCES["profile"]
+    named = Installation.of({**SOURCES, "profile": {**profile, "topology.json": b"{}"}}, where)
     named.bring(never)
-    assert b"topology.json" in (where.profile / "preferences").read_bytes()
+    assert b"topology.json" in (where["profile"] / "preferences").read_bytes()
     Installation.of(SOURCES, where).bring(yes)
-    assert {path.name for path in where.profile.iterdir()} == set(SOURCES.profile)
+    assert {path.name for path in where["profile"].iterdir()} == set(profile)
     named.bring(yes)
     Installation.of(SOURCES, where).bring(yes, remove=True)
-    assert not where.profile.exists()
+    assert not where["profile"].exists()
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_the_capture_filters_of_the_profile_select_frames() -> None:
         head = struct.pack("llII", 0, 0, len(data), len(data))
         return bool(library.pcap_offline_filter(program, head, data))
 
-    lines = read_sources().profile["cfilters"].decode().splitlines()
+    lines = read_sources()["profile"]["cfilters"].decode().splitlines()
     named = {line.split('"')[1]: line.split('"')[2].strip() for line in lines}
     frames = {
         "message": of_router(1, frame(FrameType.MSG, 1, 1, Message({}))),
@@ -96,7 +96,7 @@ def test_the_capture_filters_of_the_profile_select_frames() -> None:
 
 
 def test_the_buttons_of_the_profile_are_filters(vectors: Path) -> None:
-    lines = read_sources().profile["dfilter_buttons"].decode().splitlines()[1:]
+    lines = read_sources()["profile"]["dfilter_buttons"].decode().splitlines()[1:]
     buttons = [re.fullmatch(r'"TRUE","(.+)","(.+)","(.+)"', line) for line in lines]
     selected = {
         each[1]: len(rows(vectors, ["frame.number"], "-2", "-R", "cbcb", "-Y", each[2]))
@@ -111,10 +111,13 @@ def in_profile(
     home: Path, capture: Path, *options: str, topology: Topology | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs tshark on a capture in the profile, which it installs into a new home."""
-    where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
+    where: Folders = {
+        "plugins": home / ".local/lib/wireshark/plugins",
+        "profile": home / ".config/wireshark/profiles/CBCB",
+    }
     Installation.of(read_sources(topology), where).bring(lambda _target: False)
     return subprocess.run(
-        [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-r", str(capture), *options],
+        [*with_plugins(where["plugins"]), "tshark", "-C", "CBCB", "-r", str(capture), *options],
         env={
             **os.environ,
             "HOME": str(home),
