@@ -112,3 +112,9 @@ def read_run(run_dir: Path) -> RunData:
 def _table(run_dir: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     table = store.read(run_dir, name, columns)
     return pd.DataFrame({column: [] for column in columns}) if table is None else table.to_pandas()
+
+
+def sums(table: pd.DataFrame, keys: list[str], column: str) -> dict[Any, int]:
+    """Returns the sums of a column by the keys; rows that lack a key, such as host links, are left out."""
+    found = table.groupby(keys if len(keys) > 1 else keys[0])[column].sum()
+    return {key: int(value) for key, value in found.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.results.report.data import RunData
+from testbed.results.report.data import RunData, sums
 from testbed.terminal import numbers
 from topos import Topology
 
@@ -58,10 +58,10 @@ def all_sheets(run: RunData) -> dict[str, Sheet]:
 
 def links(run: RunData) -> Sheet:
     """Returns every link of the topology, the busiest first; no row where no link was captured."""
-    totals = run.tables["link_totals"].dropna(subset=["link"])
-    frames = _sums(totals, ["link", "from_node"], "frames")
-    kinds = _sums(totals, ["link", "type"], "frames")
-    sizes = _sums(totals, ["link"], "bytes")
+    totals = run.tables["link_totals"]
+    frames = sums(totals, ["link", "from_node"], "frames")
+    kinds = sums(totals, ["link", "type"], "frames")
+    sizes = sums(totals, ["link"], "bytes")
     use = run.tables["link_utilisation"]
     limited = any(link.bandwidth_mbps for link in run.topology.links)
     column = "utilisation" if limited else "bits_per_wall_s"
@@ -265,8 +265,3 @@ def _folded(predicate: Any) -> Cell:
 
 def _of_all(shown: int, whole: int) -> str:
     return f"The {shown} first of {whole}" if shown < whole else f"The {whole}"
-
-
-def _sums(table: pd.DataFrame, keys: list[str], column: str) -> dict[Any, int]:
-    sums = table.groupby(keys if len(keys) > 1 else keys[0])[column].sum()
-    return {key: int(value) for key, value in sums.items()}

@@ -6,13 +6,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from testbed.results.report.data import RunData
+from testbed.results.report.data import RunData, sums
 from testbed.results.report.figures import Drawing
 from testbed.results.report.layout import Point, apart, positions
 from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
@@ -37,15 +36,6 @@ _BUSIEST = 5
 _FILLED = (0.78, 0.82)
 #: Width of the figure, inches.
 _WIDTH_IN = 9.6
-
-
-def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
-    """Returns frames of all types in both directions, by link index.
-
-    `link_totals`: link, frames; no host links.
-    """
-    rows = link_totals.dropna(subset=["link"])
-    return {int(link): int(frames) for link, frames in rows.groupby("link")["frames"].sum().items()}
 
 
 def _draw_nodes(
@@ -124,7 +114,7 @@ def topology(run: RunData) -> Drawing | None:
     nodes, links = run.topology.nodes, run.topology.links
     if not nodes:
         return None
-    loads = link_frames(run.tables["link_totals"])
+    loads = sums(run.tables["link_totals"], ["link"], "frames")
     frames = [loads.get(link.index, 0) for link in links]
     most = max(frames, default=0)
     # The share of the figure that marks and lines cover stays the same.

@@ -28,13 +28,12 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_topology, write_topology
 from testbed import api
 from testbed.results.report import sheets
-from testbed.results.report.data import TABLES, read_run
+from testbed.results.report.data import TABLES, read_run, sums
 from testbed.results.report.distributions import delays, matches, stretch
 from testbed.results.report.figures import curve, frames_over_time, recovery, utilisation
 from testbed.results.report.layout import layout, positions
 from testbed.results.report.render import write_report
 from testbed.results.report.style import save
-from testbed.results.report.topology_figure import link_frames
 from testbed.results.report.topology_figure import topology as topology_figure
 from testbed.terminal import numbers
 from testbed.terminal.summary import print_summary
@@ -301,7 +300,7 @@ def test_a_table_without_its_columns_is_an_error_that_names_both(copied: Callabl
 def test_link_load_sums_directions_and_types_and_leaves_host_links_out() -> None:
     rows = [(0, "MSG", 5), (0, "RA", 2), (0, "MSG", 1), (3, "MSG", 4), (None, "MSG", 100)]
     table = pd.DataFrame(rows, columns=["link", "type", "frames"])
-    assert link_frames(table) == {0: 8, 3: 4}
+    assert sums(table, ["link"], "frames") == {0: 8, 3: 4}
 
 
 def test_positions_come_from_the_topology_or_from_its_links() -> None:
