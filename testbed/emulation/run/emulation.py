@@ -277,13 +277,11 @@ class Emulation:
 
     def _counting(self, log: ProcessLog, event: str) -> Callable[[], None]:
         """Returns a function that shows how many nodes have logged an event, of a step that goes on."""
-        seen, found = 0, 0
+        fresh, found = log.reader(), 0
 
         def show() -> None:
-            nonlocal seen, found
-            fresh = log.since(seen)
-            seen += len(fresh)
-            found += sum(each["event"] == event for each in fresh)
+            nonlocal found
+            found += sum(each["event"] == event for each in fresh())
             self.progress.update(f"{self.progress.current_step}, {found} of {len(self.nodes)}")
 
         return show

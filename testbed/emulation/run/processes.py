@@ -45,13 +45,18 @@ class ProcessLog:
         """Reads the events that were written since the last call; only whole lines."""
         self.events += self._follower.read()
 
-    def since(self, position: int) -> list[Event]:
-        """Reads the log and returns the events from a position on.
+    def reader(self) -> Callable[[], list[Event]]:
+        """Returns a function that reads the log, and returns the events since its last call."""
+        position = 0
 
-        Each reader keeps its own position.
-        """
-        self.read()
-        return self.events[position:]
+        def fresh() -> list[Event]:
+            nonlocal position
+            self.read()
+            found = self.events[position:]
+            position += len(found)
+            return found
+
+        return fresh
 
     def wait_for(
         self,
@@ -104,7 +109,7 @@ class Controller:
         self.child = self._start()
         self.log = ProcessLog(run.controller_log, self.check)
         self._epochs = Epochs()
-        self._followed = 0
+        self._fresh = self.log.reader()
 
     def _start(self) -> Child:
         write_json(self._run.controller_config, self._settings)
@@ -133,9 +138,7 @@ class Controller:
         return self.child.pid
 
     def epochs(self) -> Epochs:
-        fresh = self.log.since(self._followed)
-        self._followed += len(fresh)
-        for event in fresh:
+        for event in self._fresh():
             self._epochs.take(event)
         return self._epochs
 
@@ -160,7 +163,7 @@ class Routers:
             "the routers' parent", "router.runtime.parent", arguments, run.routers_errors, run.routers_log
         )
         self.log = ProcessLog(run.routers_log, self.child.check)
-        self._checked = 0
+        self._fresh = self.log.reader()
         self._run = run
         #: Node -> routers that were killed on purpose, whose end has not been read; and how many were killed.
         self._expected: Counter[int] = Counter()
@@ -179,15 +182,12 @@ class Routers:
     def wait_ready(self, timeout_s: float, check: Callable[[], None]) -> list[int]:
         """Returns the process ids of the routers, in order of `specs`, once all have their sockets open."""
         pids: dict[int, int] = {}
-        seen = 0
+        fresh = self.log.reader()
 
         def left() -> str | None:
-            nonlocal seen
             self.child.check()
             check()
-            fresh = self.log.since(seen)
-            seen += len(fresh)
-            for event in fresh:
+            for event in fresh():
                 if event["event"] != "ready":
                     raise self._ended(event["node"], "ended while starting")
                 pids[event["node"]] = event["pid"]
@@ -241,9 +241,7 @@ class Routers:
     def check(self) -> None:
         """Raises RunError, which names the router, if a router has ended."""
         self.child.check()
-        fresh = self.log.since(self._checked)
-        self._checked += len(fresh)
-        for event in fresh:
+        for event in self._fresh():
             if event["event"] == "exited" and self._expected[event["node"]]:
                 self._expected[event["node"]] -= 1
             elif event["event"] == "exited":
@@ -274,7 +272,7 @@ class Routers:
 
     def check_again(self) -> None:
         """As `check`, of all routers, whether or not `check` has raised for them."""
-        self._checked, self._expected = 0, Counter(self._kills)
+        self._fresh, self._expected = self.log.reader(), Counter(self._kills)
         self.check()
 
     def _ended(self, node: int, how: str) -> RunError:
