@@ -120,7 +120,6 @@ class _Switch:
         _HUB.spawn(self._write)
 
     def send(self, message: Any) -> None:
-        """Sends a message, or the bytes of several."""
         self._outbox.put(message)
 
     def close(self) -> None:
@@ -128,10 +127,7 @@ class _Switch:
 
     def _write(self) -> None:
         while (message := self._outbox.get()) is not None:
-            if isinstance(message, bytes):
-                self.datapath.send(message)
-            else:
-                self.datapath.send_msg(message)
+            self.datapath.send_msg(message)
 
 
 def _clock(settings: Settings) -> tuple[ExperimentClock, Meter]:
@@ -171,7 +167,6 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         self._inbox = _HUB.Queue()
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
-        self._flow_mods: dict[Rule, bytes] = {}
         #: Switches without flows of another network, or of an earlier epoch of a controller before this one.
         self._cleared = set(legacy.members) if legacy is not None and legacy.settled else set[int]()
         #: Switches that should have the rules of the controller before, and have not connected to this one.
@@ -312,24 +307,11 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
                     out_group=ofproto.OFPG_ANY,
                 )
             )
-        rules = pipeline(self._topology.neighbours(node).keys(), node_address(node))
-        switch.send(b"".join(self._encoded(datapath, rule) for rule in rules))
+        for rule in pipeline(self._topology.neighbours(node).keys(), node_address(node)):
+            switch.send(_flow_mod(datapath, rule))
         barrier = parser.OFPBarrierRequest(datapath)
         switch.barrier = datapath.set_xid(barrier)
         switch.send(barrier)
-
-    def _encoded(self, datapath: Any, rule: Rule) -> bytes:
-        """Returns the bytes of the message that adds a rule.
-
-        Most rules are the same at many switches, and Ryu takes 60 us for one.
-        """
-        encoded = self._flow_mods.get(rule)
-        if encoded is None:
-            message = _flow_mod(datapath, rule)
-            message.set_xid(0)  # nothing refers to it
-            message.serialize()
-            encoded = self._flow_mods[rule] = bytes(message.buf)
-        return encoded
 
     def _send_frame(self, node: int, action: events.SendFrame) -> None:
         switch = self._switches.get(node)
