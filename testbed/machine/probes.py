@@ -27,6 +27,20 @@ _WITH_MACHINE_CODE = ("duckdb", "numba", "pyarrow")
 _JAVA_VERSION = re.compile(r'^\S+ version "((\d+)[^"]*)"', re.MULTILINE)
 
 
+_EGRESS = (
+    "nft 'add table netdev t;"
+    " add chain netdev t c { type filter hook egress device lo priority 0; };"
+    " add rule netdev t c numgen random mod 10 < 5 "
+)
+#: Feature of `KernelFeatures` -> a command that needs it.
+_FEATURES = {
+    "netem": "tc qdisc add dev lo root netem delay 1ms",
+    "tbf": "tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms",
+    "nft_egress": f"{_EGRESS}drop'",
+    "nft_dup": f"{_EGRESS}meta mark set 1 dup to lo'",
+}
+
+
 @dataclass(frozen=True)
 class KernelFeatures:
     """The kernel's features for shaping."""
@@ -50,20 +64,7 @@ def kernel_features() -> KernelFeatures:
 
     Needs root.
     """
-    return KernelFeatures(
-        netem=_namespace_accepts("tc qdisc add dev lo root netem delay 1ms"),
-        tbf=_namespace_accepts("tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms"),
-        nft_egress=_namespace_accepts(
-            "nft 'add table netdev t;"
-            " add chain netdev t c { type filter hook egress device lo priority 0; };"
-            " add rule netdev t c numgen random mod 10 < 5 drop'"
-        ),
-        nft_dup=_namespace_accepts(
-            "nft 'add table netdev t;"
-            " add chain netdev t c { type filter hook egress device lo priority 0; };"
-            " add rule netdev t c numgen random mod 10 < 5 meta mark set 1 dup to lo'"
-        ),
-    )
+    return KernelFeatures(**{name: _namespace_accepts(command) for name, command in _FEATURES.items()})
 
 
 #: Property of a link -> the features of the kernel any of which provides it, and their names.
