@@ -71,9 +71,7 @@ class LiveServer:
         self.url = f"http://{HOST}:{self._socket.getsockname()[1]}/"
         self.topology = json.dumps(state.topology()).encode()
         self.snapshot = b"{}"
-        self.readers = 0
-        self._version = 0
-        self._complete = False
+        self.readers: set[asyncio.Task[None] | None] = set()
         self._serving = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
@@ -112,7 +110,7 @@ class LiveServer:
         # A browser may disconnect at any time, and requests need no log.
         logging.getLogger("tornado").setLevel(logging.CRITICAL)
         self._loop = asyncio.get_running_loop()
-        self._over, self.changed = asyncio.Event(), asyncio.Condition()
+        self._over, self.complete = asyncio.Event(), asyncio.Event()
         routes = [(r"/events", _Events), (r"(/|/state|/topology)", _Document)]
         application = Application(
             [(path, handler, {"live": self}) for path, handler in routes],
@@ -122,30 +120,19 @@ class LiveServer:
         server = _Server(application, idle_connection_timeout=_IDLE_S, max_body_size=0)
         server.add_sockets([self._socket])
         while not self._over.is_set():
-            await self._refresh()
+            self._refresh()
             self._serving.set()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), _INTERVAL_S)
+            await pause(self._over)
         # The last snapshot may have changes, above all the verdict of the run.
-        self._complete = True
-        await self._refresh()
+        self._refresh()
+        self.complete.set()
         server.stop()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL_S), self.changed:
-                await self.changed.wait_for(lambda: not self.readers)
+        if self.readers:
+            await asyncio.wait(filter(None, self.readers), timeout=_FAREWELL_S)
         await server.close_all_connections()
 
-    async def _refresh(self) -> None:
+    def _refresh(self) -> None:
         self.snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
-        async with self.changed:
-            self._version += 1
-            self.changed.notify_all()
-
-    async def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
-        """Returns the newest snapshot, once its number exceeds `seen`; None if the server ends."""
-        async with self.changed:
-            await self.changed.wait_for(lambda: self._version > seen or self._complete)
-        return (self._version, self.snapshot) if self._version > seen else None
 
     def page(self) -> bytes:
         page = files("testbed.results.live").joinpath("page.html").read_bytes()
@@ -153,6 +140,12 @@ class LiveServer:
         # In a script element, "</" would end the element, and "<!--" change where it ends.
         topology, state = (text.replace(b"<", b"\\u003c") for text in (self.topology, self.snapshot))
         return before + topology + between + state + after
+
+
+async def pause(until: asyncio.Event) -> None:
+    """Waits for the time between two snapshots, but not beyond an event."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(until.wait(), _INTERVAL_S)
 
 
 class _Answer(RequestHandler):
@@ -185,23 +178,22 @@ class _Document(_Answer):
 class _Events(_Answer):
     async def get(self) -> None:
         live = self.live
-        if live.readers >= _MOST_STREAMS:
+        if len(live.readers) >= _MOST_STREAMS:
             raise HTTPError(503)
-        live.readers += 1
+        live.readers.add(task := asyncio.current_task())
         self.set_header("Content-Type", "text/event-stream")
-        seen = 0
+        last = False
         try:
-            while (fresh := await live.next_snapshot(seen)) is not None:
-                seen, snapshot = fresh
-                self.write(b"data: " + snapshot + b"\n\n")
+            while not last:
+                last = live.complete.is_set()
+                self.write(b"data: " + live.snapshot + b"\n\n")
                 await self.flush()
+                await pause(live.complete)
             await self.finish(b"event: end\ndata: {}\n\n")
         except StreamClosedError:
             pass  # the reader has gone
         finally:
-            live.readers -= 1
-            async with live.changed:
-                live.changed.notify_all()
+            live.readers.discard(task)
 
 
 class _Server(HTTPServer):
