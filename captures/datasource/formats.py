@@ -5,7 +5,7 @@
     spark.read.format("cbcb").load(RUN)
     spark.readStream.format("cbcb").load(RUN)
 
-docs/reference/pcap-source.md describes the options, the columns and the pushdown of filters. The accounting
+docs/reference/pcap-source.md describes the options and the columns. The accounting
 uses `captured_frames`: Spark starts Python processes to register a source and to plan each read of it, which
 take longer than the captures of a small run.
 
@@ -26,7 +26,6 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -35,7 +34,6 @@ from captures.datasource import views
 from captures.datasource.opening import options_and_view
 from captures.datasource.options import OptionError, ReadOptions, errors_in_one_line, read_options
 from captures.datasource.packet_writer import packet_writer
-from captures.datasource.pushdown import bounds_of
 from captures.datasource.streaming import GrowingCaptures, PartGroup
 from captures.frames.columns import COLUMNS, spark_type
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
@@ -48,28 +46,13 @@ from captures.spark.session import ship
 from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4
-#: The setting of Spark by which filters reach Python data sources.
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-def register(spark: SparkSession, *, pushdown: bool = False) -> None:
-    """Makes the formats `pcap` and `cbcb` known to a session, and ships their code to its workers.
-
-    Args:
-        pushdown: whether filters of queries reach the formats. Spark (4.1 to 4.3) reuses the filters of the
-            last pushed query for later uses of the same `load` without filters (unions, joins with itself,
-            views, another `count`), which then miss rows: for users who load again for each query. Options
-            such as `fromNs`, `types` and `links` limit every use.
-
-    Raises:
-        ValueError: `pushdown`, while the session's setting `spark.sql.python.filterPushdown.enabled` is off.
-    """
-    if pushdown and spark.conf.get(PUSHDOWN, "false") != "true":
-        raise ValueError(f"pushdown: expected the session's setting {PUSHDOWN} to be true")
+def register(spark: SparkSession) -> None:
+    """Makes the formats `pcap` and `cbcb` known to a session, and ships their code to its workers."""
     ship(spark)
-    # While the setting is off, Spark refuses a source that accepts filters.
-    spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)
-    spark.dataSource.register(PushingCbcbSource if pushdown else CbcbSource)
+    spark.dataSource.register(PcapSource)
+    spark.dataSource.register(CbcbSource)
     if classic_context(spark) is not None:
         activate(spark)
 
@@ -134,24 +117,10 @@ class CaptureReader(DataSourceReader):
         freeze_new_imports()
 
 
-class PushingReader(CaptureReader):
-    """A `CaptureReader` that skips what the filters of a query exclude."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Limits the view by the filters.
-
-        Returns all of them, for Spark to apply, too.
-        """
-        bounds = self._options.bounds.both(bounds_of(filters, views.OF_FILE))
-        self._view = replace(self._view, bounds=bounds)
-        yield from filters
-
-
 class PcapSource(DataSource):
     """Format `pcap`: the packets of any capture."""
 
     _views: views.Views = views.PCAP_VIEWS
-    _reader = CaptureReader
 
     @classmethod
     def name(cls) -> str:
@@ -164,7 +133,7 @@ class PcapSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with errors_in_one_line():
-            return self._reader(*self._of_schema(schema))
+            return CaptureReader(*self._of_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         with errors_in_one_line():
@@ -217,15 +186,3 @@ class CbcbSource(PcapSource):
     @classmethod
     def name(cls) -> str:
         return "cbcb"
-
-
-class PushingPcapSource(PcapSource):
-    """For sessions whose filters reach Python data sources."""
-
-    _reader = PushingReader
-
-
-class PushingCbcbSource(CbcbSource):
-    """For sessions whose filters reach Python data sources."""
-
-    _reader = PushingReader

@@ -6,13 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from captures.frames.columns import TYPES
 from captures.frames.index import DEFAULT_PART_BYTES
@@ -80,24 +79,13 @@ class Bounds:
     Attributes:
         first_ns, last_ns: only packets captured in [first_ns, last_ns] (None: no bound).
         types: only CBCB frames of these types (None: any packet).
-        of_file: only files for which these conditions may hold: a column that is constant in a file, and the
-            condition of its value.
+        links: only captures of the links with these indices (None: any capture).
     """
 
     first_ns: int | None = None
     last_ns: int | None = None
     types: frozenset[str] | None = None
-    of_file: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
-
-    def both(self, other: Bounds) -> Bounds:
-        """The packets within both bounds."""
-        types = [types for types in (self.types, other.types) if types is not None]
-        return Bounds(
-            max((at for at in (self.first_ns, other.first_ns) if at is not None), default=None),
-            min((at for at in (self.last_ns, other.last_ns) if at is not None), default=None),
-            frozenset.intersection(*types) if types else None,
-            (*self.of_file, *other.of_file),
-        )
+    links: frozenset[int] | None = None
 
     def needs_part(self, part: FilePart) -> bool:
         """Whether a part can hold a packet within the bounds, as far as its index tells."""
@@ -109,10 +97,6 @@ class Bounds:
         if self.types is not None and part.types is not None:
             return not self.types.isdisjoint(TYPES.get(number) for number in part.types)
         return True
-
-    def needs_file(self, constants: Mapping[str, object]) -> bool:
-        """Whether a file can hold a packet within the bounds, by the values of its constant columns."""
-        return all(may_hold(constants[name]) for name, may_hold in self.of_file if name in constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,19 +252,18 @@ def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterabl
 
     first, until = time("fromNs"), time("untilNs")
     types, links = given("types", ["type"]), given("links", ["link"])
-    bounds = Bounds(first, None if until is None else until - 1)
+    names = indices = None
     if types is not None:
         names = frozenset(name.strip() for name in types.split(","))
         if unknown := sorted(names - set(TYPES.values())):
             known = ", ".join(dict.fromkeys(TYPES.values()))
             raise OptionError(f"{source}: option types: no type {unknown[0]!r}; expected some of {known}")
-        bounds = bounds.both(Bounds(types=names))
     if links is not None:
         numbers = [number.strip() for number in links.split(",")]
         if not all(number.isdecimal() for number in numbers):
             raise OptionError(f"{source}: option links: {links!r}; expected indices of links, such as 0,3")
-        bounds = bounds.both(Bounds(of_file=(("link", frozenset(map(int, numbers)).__contains__),)))
-    return bounds
+        indices = frozenset(map(int, numbers))
+    return Bounds(first, None if until is None else until - 1, names, indices)
 
 
 def _moment(source: str, options: Mapping[str, str], name: str) -> int | None:

@@ -37,10 +37,6 @@ PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
 CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
 _COLUMNS = {**PCAP_VIEWS, **CBCB_VIEWS}
-#: Columns that are constant in a file.
-OF_FILE = ("file", "capture", "kind", "link", "node")
-
-
 Mask = npt.NDArray[np.bool_]
 
 
@@ -86,13 +82,7 @@ class View:
 
     def needs(self, part: FilePart) -> bool:
         """Whether a part can hold rows within the bounds, as far as is known without reading the part."""
-        identity = self.identity(part.path)
-        constants: dict[str, Any] = {"file": part.path}
-        if self.name in (FRAMES, TRAFFIC):
-            constants |= {
-                "capture": identity.name, "kind": identity.kind, "link": identity.link, "node": identity.node,
-            }  # fmt: skip
-        if not self.bounds.needs_file(constants):
+        if self.bounds.links is not None and self.identity(part.path).link not in self.bounds.links:
             return False
         return self.name == FILES or self.bounds.needs_part(part)
 

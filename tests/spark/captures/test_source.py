@@ -1,10 +1,10 @@
-"""The data sources through Spark: formats, options, schemas, filters pushed down, packets written, errors."""
+"""The data sources through Spark: formats, options, schemas, packets written, errors."""
 
 from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.datasource.formats import PUSHDOWN, captured_frames, register
+from captures.datasource.formats import captured_frames, register
 from captures.datasource.opening import FLOWS_SQL
 from captures.frames.index import write_index
 from tests.support.capture_files import enhanced, interface, pcap, section
@@ -31,21 +31,11 @@ def _registered(spark: SparkSession) -> None:
     register(spark)
 
 
-@pytest.fixture(params=["false", "true"])
-def pushing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session, with filters that do not reach the sources, and with filters that do."""
-    spark.conf.set(PUSHDOWN, request.param)
-    register(spark, pushdown=request.param == "true")
-    yield spark
-    spark.conf.unset(PUSHDOWN)
-    register(spark)
-
-
 def _rows(table: DataFrame) -> list[str]:
     return sorted(map(str, table.collect()))
 
 
-def test_packets_of_files_of_every_kind(tmp_path: Path, pushing: SparkSession) -> None:
+def test_packets_of_files_of_every_kind(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "a.pcap").write_bytes(pcap(PACKETS))
     (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap(PACKETS, ">", nano=False)))
     (tmp_path / "c.pcapng").write_bytes(
@@ -56,7 +46,7 @@ def test_packets_of_files_of_every_kind(tmp_path: Path, pushing: SparkSession) -
         + enhanced(8, b"cooked", number=1)
     )
     write_index(tmp_path / "a.pcap", 2000)
-    read = pushing.read.format("pcap").option("partitionBytes", 2000)
+    read = spark.read.format("pcap").option("partitionBytes", 2000)
     packets = read.load([f"{tmp_path}/a.pcap", f"file://{tmp_path}/c.pcapng", f"{tmp_path}/*.gz"])
     assert packets.count() == 402
     (cut,) = packets.where("eth_type = 2048 and cut").collect()
@@ -66,50 +56,24 @@ def test_packets_of_files_of_every_kind(tmp_path: Path, pushing: SparkSession) -
     assert other.eth_type is None
     late = packets.where(F.col("time_ns") >= PACKETS[150][0]).where(F.col("file").endswith("a.pcap"))
     assert [row.time_ns for row in late.orderBy("time_ns").collect()] == [time for time, _ in PACKETS[150:]]
-    # Nothing is left: the filters rule out every part.
-    assert packets.where(F.col("time_ns") > 2 * 10**18).count() == 0
-    assert packets.where("file = 'none'").count() == 0
+    assert read.option("fromNs", 2 * 10**18).load(str(tmp_path)).count() == 0
 
 
-def test_frames_of_a_run_and_their_sums(tmp_path: Path, pushing: SparkSession) -> None:
+def test_frames_of_a_run_and_their_sums(tmp_path: Path, spark: SparkSession) -> None:
     run = good_run().write(tmp_path / "run")
-    read = pushing.read.format("cbcb")
+    read = spark.read.format("cbcb")
     frames = read.option("partitions", 3).load(str(run))
-    assert frames.schema == captured_frames(pushing, run, partitions=2).schema
-    assert _rows(frames) == _rows(captured_frames(pushing, run, partitions=2))
+    assert frames.schema == captured_frames(spark, run, partitions=2).schema
+    assert _rows(frames) == _rows(captured_frames(spark, run, partitions=2))
     keys = ("capture", "type")
     traffic = read.option("view", "traffic").load(str(run))
     sums = traffic.groupBy(*keys).agg(F.sum("frames"), F.sum("bytes"))
     counts = frames.groupBy(*keys).agg(F.count("*"), F.sum("length"))
     assert [*map(tuple, sums.orderBy(*keys).collect())] == [*map(tuple, counts.orderBy(*keys).collect())]
-    # Filters last: those that are pushed stay with what was loaded.
     on_link = frames.where("link = 1 and type in ('MSG', 'RA')")
     assert {row.capture for row in on_link.collect()} == {"link-1-2"}
     of_host = frames.where("kind = 'host' and node = 2")
     assert of_host.count() == frames.where("capture = 'host-2'").count() > 0
-
-
-def test_filters_of_one_query_are_not_those_of_another(tmp_path: Path, spark: SparkSession) -> None:
-    """Spark keeps what was pushed with what was loaded: only where it is asked for do filters reach us."""
-    (tmp_path / "a.pcap").write_bytes(pcap(PACKETS))
-    condition = F.col("time_ns") < PACKETS[3][0]
-    with pytest.raises(ValueError, match=PUSHDOWN):
-        register(spark, pushdown=True)
-    spark.conf.set(PUSHDOWN, "true")
-    try:
-        counted = []
-        for pushdown in (False, True):
-            register(spark, pushdown=pushdown)
-            packets = spark.read.format("pcap").load(str(tmp_path))
-            both = packets.where(condition).union(packets)
-            tables = (packets, packets.where(condition), packets, both)
-            counted.append([table.count() for table in tables])
-    finally:
-        spark.conf.unset(PUSHDOWN)
-        register(spark)
-    assert counted[0] == [200, 3, 200, 203]
-    # Should this fail with a new Spark because it is right too: `pushdown` can be the default then.
-    assert counted[1] == [200, 3, 3, 6]
 
 
 def test_several_runs_and_runs_by_pattern_and_uri(tmp_path: Path, spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Reading all parts, or files together, equals reading each file; the index; parts that filters rule out."""
+"""Reading all parts, or files together, equals reading each file; the index; parts that bounds rule out."""
 
 from __future__ import annotations
 
@@ -18,21 +18,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    In,
-    IsNull,
-    LessThanOrEqual,
-    Not,
-    StringStartsWith,
-)
 
 from captures.datasource.options import DROPMALFORMED, Bounds
 from captures.datasource.packet_view import PACKET_COLUMNS
-from captures.datasource.pushdown import bounds_of
-from captures.datasource.views import FRAMES, OF_FILE, PACKETS, TRAFFIC, View
+from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
@@ -199,28 +188,23 @@ def test_a_frame_is_given_up_after_the_clock_was_set_back() -> None:
     assert [place[2] // 10**9 for place in fragments.held()] == [40, 1_000]
 
 
-def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:
+def test_bounds_leave_out_parts_and_files(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     packets = _packets()
     path.write_bytes(pcap(packets))
     parts = index_file(str(path), 700)
 
-    def needed(*filters: Filter) -> list[FilePart]:
-        view = View(FRAMES, tuple(COLUMNS), bounds=bounds_of(filters, OF_FILE))
+    def needed(bounds: Bounds) -> list[FilePart]:
+        view = View(FRAMES, tuple(COLUMNS), bounds=bounds)
         return [part for part in parts if view.needs(part)]
 
-    assert needed() == parts
-    assert needed(EqualTo(("type",), "SR")) == [part for part in parts if 3 in (part.types or ())]
-    assert needed(In(("type",), ("RA", "UR"))) == []
-    assert needed(EqualTo(("type",), "MSG"), In(("type",), ("RA", "SR"))) == []
-    early = needed(LessThanOrEqual(("time_ns",), packets[3][0]))
+    assert needed(Bounds()) == parts
+    assert needed(Bounds(types=frozenset({"SR"}))) == [part for part in parts if 3 in (part.types or ())]
+    assert needed(Bounds(types=frozenset({"RA", "UR"}))) == []
+    early = needed(Bounds(last_ns=packets[3][0]))
     assert 0 < len(early) < len(parts)
-    assert needed(GreaterThan(("time_ns",), packets[-1][0])) == []
-    assert needed(EqualTo(("capture",), "a")) == parts
-    assert needed(EqualTo(("capture",), "b")) == []
-    assert needed(Not(StringStartsWith(("capture",), "a"))) == []
-    assert needed(EqualTo(("link",), 3)) == parts  # Null, not false: Spark leaves it out.
-    assert needed(Not(IsNull(("link",)))) == []
+    assert needed(Bounds(first_ns=packets[-1][0] + 1)) == []
+    assert needed(Bounds(links=frozenset({3}))) == []
 
 
 def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
@@ -228,8 +212,7 @@ def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
     packets = _packets()
     path.write_bytes(pcap(packets))
     first, last = packets[10][0], packets[20][0]
-    filters = [GreaterThan(("time_ns",), first), LessThanOrEqual(("time_ns",), last)]
-    view = View(FRAMES, tuple(COLUMNS), bounds=bounds_of(filters, OF_FILE))
+    view = View(FRAMES, tuple(COLUMNS), bounds=Bounds(first + 1, last))
     everything = _rows(VIEWS[1], [FilePart(str(path))])
     assert _rows(view, [FilePart(str(path))]) == everything[11:21]
     # Blocks that are passed over give their fragments to messages that end later.
