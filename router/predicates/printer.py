@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.predicates import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, Value
+import msgspec
+
+from router.predicates import SYMBOLS, Constraint, Filter, Message, Predicate, Type, Value
 from router.predicates.lexer import KEYWORDS, NAME_PATTERN
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -125,34 +127,19 @@ def predicate_from_json(data: object) -> Predicate:
     A JSON integer is taken for a double where the type says so (other writers drop the point).
 
     Raises:
-        ValueError: `data` is not of that form; the message names filter and constraint, from 0.
+        ValueError: `data` is not of that form.
     """
-    if not isinstance(data, list):
-        raise ValueError(f"expected a list of filters, found {type(data).__name__}")  # noqa: TRY004
-    filters = []
-    for i, constraints in enumerate(data):
-        if not isinstance(constraints, list):
-            raise ValueError(f"filter {i}: expected a list of constraints, found {constraints!r}")  # noqa: TRY004
-        filters.append(
-            Filter(tuple(_constraint(c, f"filter {i}, constraint {j}") for j, c in enumerate(constraints)))
+    filters = msgspec.convert(data, list[list[tuple[str, str, str, Value | None]]])
+    return Predicate(tuple(Filter(tuple(_constraint(*each) for each in filter_)) for filter_ in filters))
+
+
+def _constraint(name: str, type_name: str, symbol: str, value: Value | None) -> Constraint:
+    if type_name not in _TYPES or symbol not in _OPERATORS:
+        raise ValueError(
+            f"{name}: {type_name!r}, {symbol!r}; expected a type of {', '.join(_TYPES)}, and an operator of "
+            f"{' '.join(_OPERATORS)}"
         )
-    return Predicate(tuple(filters))
-
-
-def _constraint(data: object, where: str) -> Constraint:
-    if not isinstance(data, list) or len(data) != 4 or not all(isinstance(part, str) for part in data[:3]):
-        raise ValueError(f"{where}: expected [name, type, operator, value], found {data!r}")
-    name, type_name, symbol, value = data
-    if type_name not in _TYPES:
-        raise ValueError(f"{where}: expected a type of {', '.join(_TYPES)}, found {type_name!r}")
-    if symbol not in _OPERATORS:
-        raise ValueError(f"{where}: expected an operator of {' '.join(_OPERATORS)}, found {symbol!r}")
-    kind, operator = _TYPES[type_name], _OPERATORS[symbol]
-    if value is None and operator is not Operator.ANY:
-        raise ValueError(f"{where}: operator {symbol} needs a value, found null")
-    if kind is Type.DOUBLE and type(value) is int:
-        value = float(value)
-    try:
-        return Constraint(name, kind, operator, value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
+    kind = _TYPES[type_name]
+    return Constraint(
+        name, kind, _OPERATORS[symbol], float(value) if kind is Type.DOUBLE and type(value) is int else value
+    )

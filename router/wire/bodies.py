@@ -18,7 +18,8 @@ from router.wire.attention import (
     encode_publication,
     encode_subscription,
 )
-from router.wire.format import FrameType
+from router.wire.format import DecodeReason, FrameType
+from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, TLV_FORMATS, TYPE_NAMES, DecodeError, struct_of
 from router.wire.message import decode_addressed, decode_message, encode_addressed, encode_message_body
 from router.wire.predicate import (
     decode_predicate,
@@ -26,7 +27,7 @@ from router.wire.predicate import (
     filters_of,
 )
 from router.wire.table import decode_table, encode_table
-from router.wire.tlv import NumberCodec, frame_type_of
+from router.wire.tlv import encode_tlv, tlvs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,28 @@ def _publication(frame_type: FrameType) -> BodyCodec:
 
 
 def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) -> BodyCodec:
-    """Of a body class whose one attribute is named like the field; `read` makes it of the number."""
-    codec = NumberCodec(frame_type)
-    return BodyCodec(
-        body,
-        lambda value: codec.encode(getattr(value, codec.field)),
-        lambda data: body(read(codec.decode(data))),
-    )
+    """Of a frame with one TLV of one number, and a class with one attribute of the name of the field.
+
+    Args:
+        read: makes the attribute of the number.
+    """
+    ((tlv, _),) = FRAME_FORMATS[frame_type].tlvs
+    (field,) = TLV_FORMATS[tlv].fields
+    number = struct_of([field])
+
+    def decode(data: bytes) -> Any:
+        ((_, start, _),) = tlvs_of(frame_type, data)
+        return body(read(number.unpack_from(data, start)[0]))
+
+    return BodyCodec(body, lambda value: encode_tlv(tlv, number.pack(getattr(value, field.name))), decode)
+
+
+def _acknowledged(number: int) -> FrameType:
+    if number not in TYPE_NAMES:
+        raise DecodeError(
+            DecodeReason.BAD_VALUE, f"acknowledged frame type {number}; expected {EXPECTED_TYPES}"
+        )
+    return FrameType(number)
 
 
 BODIES: dict[FrameType, BodyCodec] = {
@@ -115,7 +131,7 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.UR: _predicate(FrameType.UR, sent_on=False, others=(frames.ClassifiedPredicate,)),
     FrameType.HELLO: _number(FrameType.HELLO, frames.Hello),
     FrameType.COMMIT: _number(FrameType.COMMIT, frames.Commit),
-    FrameType.ACK: _number(FrameType.ACK, frames.Ack, frame_type_of),
+    FrameType.ACK: _number(FrameType.ACK, frames.Ack, _acknowledged),
     FrameType.SUB: BodyCodec(
         frames.Subscription, encode_subscription, decode_subscription, most=MAX_SUB_BYTES
     ),
@@ -131,7 +147,7 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.XRA: _encoded_predicate(FrameType.XRA, sent_on=True),
     FrameType.XUR: _encoded_predicate(FrameType.XUR, sent_on=False),
     FrameType.TABLE: BodyCodec(frames.BroadcastTable, encode_table, decode_table),
-    FrameType.RECEIPT: _number(FrameType.RECEIPT, frames.Ack, frame_type_of),
+    FrameType.RECEIPT: _number(FrameType.RECEIPT, frames.Ack, _acknowledged),
 }
 
 

@@ -1,8 +1,7 @@
 """Bodies as sequences of TLVs (type, length, value): the rules that hold for every frame type.
 
 A TLV of an unknown type is skipped; a known one in a frame that has no place for it makes the frame
-undecodable (docs/reference/wire-format.md). Typed values of attributes and constraints, and bodies of one
-number.
+undecodable (docs/reference/wire-format.md). Typed values of attributes and constraints.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from math import isfinite
 from router.predicates import STRING_MAX_BYTES, Type, Value
 from router.wire.format import DecodeReason, FrameType, Occurs, Tlv
 from router.wire.format_frames import FRAMES
-from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, SIZES, TLV_FORMATS, DecodeError, struct_of
+from router.wire.header import SIZES, TLV_FORMATS, DecodeError, struct_of
 
 TLV_HEADER = struct.Struct("!BI")
 TLV_HEADER_LENGTH = TLV_HEADER.size
@@ -177,52 +176,3 @@ def unknown_type(name: str, number: int) -> DecodeError:
 
 def bad_utf8(reason: DecodeReason, subject: str, error: UnicodeDecodeError) -> DecodeError:
     return DecodeError(reason, f"{subject}: not UTF-8 at byte {error.start}: {error.reason}")
-
-
-class NumberCodec:
-    """Encodes and decodes a body that is one TLV of one number.
-
-    Attributes:
-        tlv: the type of the TLV.
-        field: the name of its field.
-    """
-
-    def __init__(self, frame_type: FrameType) -> None:
-        self._frame_type = frame_type
-        ((self.tlv, _),) = FRAME_FORMATS[frame_type].tlvs
-        (field,) = TLV_FORMATS[self.tlv].fields
-        self.field = field.name
-        self._struct = struct_of([field])
-
-    def encode(self, number: int) -> bytes:
-        """The body.
-
-        Raises:
-            struct.error: the number does not fit.
-        """
-        return encode_tlv(self.tlv, self._struct.pack(number))
-
-    def decode(self, body: bytes) -> int:
-        """The number in a body.
-
-        Raises:
-            DecodeError: the body breaks a rule of the format.
-        """
-        ((_, start, _),) = tlvs_of(self._frame_type, body)
-        number: int = self._struct.unpack_from(body, start)[0]
-        return number
-
-
-def frame_type_of(number: int) -> FrameType:
-    """The frame type that an ACKNOWLEDGED names.
-
-    Raises:
-        DecodeError: there is no such type (reason `bad_value`).
-    """
-    try:
-        return FrameType(number)
-    except ValueError:
-        raise DecodeError(
-            DecodeReason.BAD_VALUE,
-            f"acknowledged frame type {number}; expected {EXPECTED_TYPES}",
-        ) from None

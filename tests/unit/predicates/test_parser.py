@@ -158,14 +158,14 @@ def test_json_form() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ({}, "expected a list of filters"),
-        ([3], "filter 0: expected a list of constraints"),
-        ([[], [["a", "integer", "="]]], "filter 1, constraint 0: expected [name, type, operator, value]"),
-        ([[["a", "int", "=", 1]]], "expected a type of string, integer, double, boolean, found 'int'"),
-        ([[["a", "integer", "==", 1]]], "expected an operator of"),
+        ({}, "Expected `array`, got `object`"),
+        ([3], "Expected `array`, got `int` - at `$[0]`"),
+        ([[], [["a", "integer", "="]]], "Expected `array` of length 4, got 3"),
+        ([[["a", "int", "=", 1]]], "a: 'int', '='; expected a type of string, integer, double, boolean"),
+        ([[["a", "integer", "==", 1]]], "'=='; expected a type of"),
         ([[["a", "integer", "=", None]]], "operator = needs a value"),
         ([[["a", "integer", "=", "1"]]], "string value for type integer"),
-        ([[["a", "string", "=", []]]], "filter 0, constraint 0: expected str, int, float or bool"),
+        ([[["a", "string", "=", []]]], "Expected `bool | int | float | str | null`, got `array`"),
     ],
 )
 def test_json_errors(data: object, reason: str) -> None:
