@@ -103,7 +103,7 @@ class CaptureReader(DataSourceReader):
         if view.name == views.FILES:
             parts = [FilePart(entry.path, size=entry.size) for entry in files]
         else:
-            parts = split_files(files, part_bytes, skip_bad=options.skip_bad_files)
+            parts = split_files(files, part_bytes, skip_bad=options.ignore_corrupt_files)
         parts = [part for part in parts if view.needs(part)]
         groups = max(options.partitions, -(-total // part_bytes))
         # Where a source returns no partition, Spark makes one of its own.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec import structs
 
 from captures.datasource.options import OptionError, ReadOptions, read_columns, read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
@@ -53,7 +54,7 @@ def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions
             paths.append(path)
     # The folder of a run's captures need not exist yet.
     of_runs = frozenset(paths) - frozenset(options.paths)
-    options = replace(options, paths=tuple(paths), may_be_missing=of_runs)
+    options = structs.replace(options, paths=tuple(paths), may_be_missing=of_runs)
     return options, replace(view, captures=identities)
 
 

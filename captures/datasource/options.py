@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from captures.frames.columns import TYPES
 from captures.frames.index import DEFAULT_PART_BYTES
@@ -19,34 +21,13 @@ from captures.frames.parts import FilePart
 from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.rundir.files import RunFolderError
+from router.records.forms import fields
 
-#: Option -> meaning; Spark ignores the case of names. docs/reference/pcap-source.md explains them.
-OPTIONS = {
-    "path": "file, directory, glob or URI; `load` sets it",
-    "paths": "JSON list of paths; `load` sets it",
-    "view": "the table to read",
-    "binSeconds": "width of the time bins of view `traffic`; default 1",
-    "columns": "names of columns, separated by commas; default: all",
-    "mode": "treatment of packets that do not decode and of damaged files: `PERMISSIVE` (the default; see "
-    "below), `DROPMALFORMED` (no rows for these packets) or `FAILFAST` (an error)",
-    "ignoreCorruptFiles": "whether to skip files that are no captures or cannot be read: `true` or `false`",
-    "ignoreMissingFiles": "whether to skip paths and files that do not exist: `true` or `false`",
-    "modifiedAfter": "only files changed after a time, such as `2026-01-31T12:00:00` (UTC) or `...+01:00`",
-    "modifiedBefore": "only files changed before a time",
-    "maxFilesPerTrigger": "streams: greatest number of files with new packets in a batch",
-    "maxBytesPerTrigger": "streams: approximate greatest size of a batch in bytes, also as `10m` or `1g`",
-    "fromNs": "only packets captured at this time or later, in ns since 1970 UTC",
-    "untilNs": "only packets captured before this time, in ns since 1970 UTC",
-    "types": "only frames of these CBCB types, encoded or not, separated by commas (`frames`, `traffic`)",
-    "links": "only captures of these links of a run, separated by commas (format `cbcb`)",
-    "partitionBytes": "approximate number of bytes that one task reads",
-    "partitions": "least number of tasks, if there is enough to read",
-    "pathGlobFilter": "glob for the names of files in directories",
-    "recursiveFileLookup": "whether to read sub-directories, too: `true` or `false`",
-}
 _LEAST_PART_BYTES = 1024 * 1024
 PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = r"(?i)^\s*0*([1-9][0-9]*)([kmgt]?)b?\s*$"
+_Positive = Annotated[int, Meta(gt=0)]
 
 
 #: The variable by which Spark's Python processes leave out the traceback of the exception that ends them.
@@ -99,35 +80,78 @@ class Bounds:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """The checked options of one use of a data source.
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The checked options of one use of a data source; each has a meaning, for docs/reference/pcap-source.md.
 
     Attributes:
-        partition_bytes: approximate number of bytes that one task reads; None: chosen by the amount of data.
-        mode: one of `MODES`.
-        bounds: limits of the rows to read.
-        modified_ns: only files changed between these times, ns since 1970 UTC (None: no bound).
-        most_files, most_bytes: limits of a batch of a stream; None: no limit.
-        may_be_missing: the paths of `paths` that need not exist yet.
+        paths: also has `path`.
+        may_be_missing: the paths of `paths` that need not exist yet; no option.
     """
 
-    paths: tuple[str, ...]
-    view: str
-    columns: tuple[str, ...]
-    skip_bad_files: bool
-    skip_missing_files: bool
-    bin_ns: int
-    partition_bytes: int | None
-    partitions: int
-    name_glob: str | None
-    recursive: bool
-    mode: str = PERMISSIVE
-    bounds: Bounds = field(default_factory=Bounds)
+    path: Annotated[str | None, "file, directory, glob or URI; `load` sets it"] = None
+    paths: Annotated[tuple[str, ...], "JSON list of paths; `load` sets it"]
+    view: Annotated[str, "the table to read"]
+    bin_seconds: Annotated[
+        float, "width of the time bins of view `traffic`; default 1", Meta(ge=1e-9, lt=9e9)
+    ] = 1
+    columns: Annotated[tuple[str, ...], "names of columns, separated by commas; default: all"]
+    mode: Annotated[
+        str,
+        "treatment of packets that do not decode and of damaged files: `PERMISSIVE` (the default; see "
+        "below), `DROPMALFORMED` (no rows for these packets) or `FAILFAST` (an error)",
+    ]
+    ignore_corrupt_files: Annotated[
+        bool, "whether to skip files that are no captures or cannot be read: `true` or `false`"
+    ] = False
+    ignore_missing_files: Annotated[
+        bool, "whether to skip paths and files that do not exist: `true` or `false`"
+    ] = False
+    modified_after: Annotated[
+        datetime | None,
+        "only files changed after a time, such as `2026-01-31T12:00:00` (UTC) or `...+01:00`",
+    ] = None
+    modified_before: Annotated[datetime | None, "only files changed before a time"] = None
+    max_files_per_trigger: Annotated[
+        _Positive | None, "streams: greatest number of files with new packets in a batch"
+    ] = None
+    max_bytes_per_trigger: Annotated[
+        Annotated[str, Meta(pattern=_SIZE)] | None,
+        "streams: approximate greatest size of a batch in bytes, also as `10m` or `1g`",
+    ] = None
+    from_ns: Annotated[int | None, "only packets captured at this time or later, in ns since 1970 UTC"] = None
+    until_ns: Annotated[int | None, "only packets captured before this time, in ns since 1970 UTC"] = None
+    types: Annotated[
+        frozenset[str] | None,
+        "only frames of these CBCB types, encoded or not, separated by commas (`frames`, `traffic`)",
+    ] = None
+    links: Annotated[
+        frozenset[int] | None,
+        "only captures of these links of a run, separated by commas (format `cbcb`)",
+    ] = None
+    partition_bytes: Annotated[_Positive | None, "approximate number of bytes that one task reads"] = None
+    partitions: Annotated[_Positive, "least number of tasks, if there is enough to read"] = msgspec.field(
+        default_factory=lambda: os.cpu_count() or 1
+    )
+    path_glob_filter: Annotated[str | None, "glob for the names of files in directories"] = None
+    recursive_file_lookup: Annotated[bool, "whether to read sub-directories, too: `true` or `false`"] = False
     may_be_missing: frozenset[str] = frozenset()
-    modified_ns: tuple[int | None, int | None] = (None, None)
-    most_files: int | None = None
-    most_bytes: int | None = None
+
+    @property
+    def bin_ns(self) -> int:
+        return round(self.bin_seconds * 1e9)
+
+    @property
+    def most_bytes(self) -> int | None:
+        """The limit of a batch of a stream; None: no limit."""
+        size = re.match(_SIZE, self.max_bytes_per_trigger or "")
+        return None if size is None else int(size[1]) * _UNITS[size[2].lower()]
+
+    @property
+    def bounds(self) -> Bounds:
+        """Limits of the rows to read."""
+        return Bounds(
+            self.from_ns, None if self.until_ns is None else self.until_ns - 1, self.types, self.links
+        )
 
     def files(self) -> list[FileEntry]:
         """The files that exist at the time of the call.
@@ -137,14 +161,17 @@ class ReadOptions:
                 skipped.
         """
         paths = [path for path in self.paths if path not in self.may_be_missing or Path(path).exists()]
-        entries = list_captures(paths, self.name_glob, self.recursive, self.skip_missing_files)
+        entries = list_captures(
+            paths, self.path_glob_filter, self.recursive_file_lookup, self.ignore_missing_files
+        )
         return [entry for entry in entries if self._is_of_time(entry)]
 
     def _is_of_time(self, entry: FileEntry) -> bool:
-        after, before = self.modified_ns
         if entry.modified_ns is None:
             return True
-        return (after is None or entry.modified_ns > after) and (before is None or entry.modified_ns < before)
+        at = datetime.fromtimestamp(entry.modified_ns / 1e9, UTC)
+        after, before = (each and _aware(each) for each in (self.modified_after, self.modified_before))
+        return (after is None or at > after) and (before is None or at < before)
 
     def part_bytes(self, total: int) -> int:
         """The approximate number of bytes that one task should read of `total` bytes."""
@@ -153,8 +180,28 @@ class ReadOptions:
         return min(DEFAULT_PART_BYTES, max(_LEAST_PART_BYTES, total // self.partitions))
 
 
+def _aware(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+#: Option -> meaning.
+OPTIONS = {
+    name: field.meaning
+    for name, field in zip(ReadOptions.__struct_encode_fields__, fields(ReadOptions), strict=True)
+    if field.meaning
+}
+#: Option -> columns, of which the view must have one.
+_NEEDED = {
+    "fromNs": ("time_ns", "bin_ns"),
+    "untilNs": ("time_ns", "bin_ns"),
+    "types": ("type",),
+    "links": ("link",),
+}
+_LISTS = ("columns", "types", "links")
+
+
 def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iterable[str]]) -> ReadOptions:
-    """Checks the options of a data source.
+    """Checks the options of a data source; Spark ignores the case of their names.
 
     Args:
         source: name of the format, for messages.
@@ -163,145 +210,56 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
     Raises:
         OptionError: an option is unknown, missing or malformed.
     """
-    options = {key.lower(): value for key, value in given.items()}
-    known = {name.lower() for name in OPTIONS}
-    for key in options:
-        if key not in known:
-            raise OptionError(f"{source}: unknown option {key}; expected one of {', '.join(OPTIONS)}")
+    known = {name.lower(): name for name in OPTIONS}
+    if unknown := [name for name in given if name.lower() not in known]:
+        raise OptionError(
+            f"{source}: unknown option {unknown[0].lower()}; expected one of {', '.join(OPTIONS)}"
+        )
+    options = {known[name.lower()]: value for name, value in given.items()}
 
-    def one_of(name: str, choices: Sequence[str]) -> str:
-        value = options.get(name.lower(), choices[0])
-        if value not in choices:
-            raise OptionError(f"{source}: option {name}: {value!r}; expected {' or '.join(choices)}")
-        return value
+    def refused(name: str, expected: str) -> OptionError:
+        return OptionError(f"{source}: option {name}: {options[name]!r}; {expected}")
 
-    def positive(name: str) -> int | None:
-        value = options.get(name.lower())
-        if value is None:
-            return None
-        if not value.isdecimal() or int(value) == 0:
-            raise OptionError(f"{source}: option {name}: {value!r}; expected a whole number above 0")
-        return int(value)
-
-    def truth(name: str) -> bool:
-        value = options.get(name.lower(), "false")
-        if value.lower() not in ("true", "false"):
-            raise OptionError(f"{source}: option {name}: {value!r}; expected true or false")
-        return value.lower() == "true"
-
-    def size(name: str) -> int | None:
-        value = options.get(name.lower())
-        if value is None:
-            return None
-        found = re.fullmatch(r"([0-9]+)([kmgt]?)b?", value.strip().lower())
-        if found is None or int(found[1]) == 0:
-            raise OptionError(f"{source}: option {name}: {value!r}; expected a size above 0, such as 10m")
-        return int(found[1]) * _UNITS[found[2]]
-
-    view = one_of("view", list(views))
-    mode = options.get("mode", PERMISSIVE).upper()
+    view, mode = options.get("view", next(iter(views))), options.get("mode", PERMISSIVE).upper()
+    if view not in views:
+        raise refused("view", f"expected {' or '.join(views)}")
+    columns = list(views[view])
     if mode not in MODES:
-        raise OptionError(f"{source}: option mode: {options['mode']!r}; expected {', '.join(MODES)}")
-    if mode != PERMISSIVE and "data" not in views[view] and "attributes" not in views[view]:
+        raise refused("mode", f"expected {', '.join(MODES)}")
+    if mode != PERMISSIVE and "data" not in columns and "attributes" not in columns:
         raise OptionError(
             f"{source}: option mode: view {view} has no row for each packet; expected {PERMISSIVE}"
         )
-    paths = _paths(source, options)
-    if not paths:
+    for name in options.keys() & _NEEDED.keys():
+        if not {*_NEEDED[name]} & {*columns}:
+            raise OptionError(f"{source}: option {name}: view {view} has no column {_NEEDED[name][0]}")
+    parsed: dict[str, object] = {**options, "view": view, "mode": mode}
+    parsed |= {
+        name: [each.strip() for each in options[name].split(",")] for name in _LISTS if name in options
+    }
+    parsed["columns"] = read_columns(source, options.get("columns"), columns)
+    try:
+        paths = msgspec.json.decode(options.get("paths", "[]"), type=list[str])
+    except msgspec.DecodeError:
+        raise OptionError(f"{source}: option paths: expected a JSON list of strings") from None
+    parsed["paths"] = [options["path"], *paths] if "path" in options else paths
+    if not parsed["paths"]:
         raise OptionError(f"{source}: no path; expected load(PATH), or option path")
-    return ReadOptions(
-        paths=paths,
-        view=view,
-        columns=read_columns(source, options.get("columns"), list(views[view])),
-        skip_bad_files=truth("ignoreCorruptFiles"),
-        skip_missing_files=truth("ignoreMissingFiles"),
-        bin_ns=_nanoseconds(source, options.get("binseconds", "1")),
-        partition_bytes=positive("partitionBytes"),
-        partitions=positive("partitions") or os.cpu_count() or 1,
-        name_glob=options.get("pathglobfilter"),
-        recursive=truth("recursiveFileLookup"),
-        mode=mode,
-        bounds=_bounds(source, options, view, views[view]),
-        modified_ns=(_moment(source, options, "modifiedAfter"), _moment(source, options, "modifiedBefore")),
-        most_files=positive("maxFilesPerTrigger"),
-        most_bytes=size("maxBytesPerTrigger"),
-    )
+    try:
+        checked = msgspec.convert(parsed, ReadOptions, strict=False)
+    except msgspec.ValidationError as error:
+        words, _, place = str(error).partition(" - at `$.")
+        raise refused(re.split(r"\W", place)[0], words[0].lower() + words[1:]) from None
+    if unknown := sorted((checked.types or frozenset()) - {*TYPES.values()}):
+        raise refused(
+            "types", f"no type {unknown[0]!r}; expected some of {', '.join(dict.fromkeys(TYPES.values()))}"
+        )
+    return checked
 
 
 def options_table() -> str:
     lines = ["| option | meaning |", "|---|---|"]
     return "\n".join(lines + [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]) + "\n"
-
-
-def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterable[str]) -> Bounds:
-    """The bounds that `fromNs`, `untilNs`, `types` and `links` set."""
-
-    def given(name: str, needed: Sequence[str]) -> str | None:
-        value = options.get(name.lower())
-        if value is not None and not set(needed) & set(columns):
-            raise OptionError(f"{source}: option {name}: view {view} has no column {needed[0]}")
-        return value
-
-    def time(name: str) -> int | None:
-        value = given(name, ["time_ns", "bin_ns"])
-        try:
-            return None if value is None else int(value)
-        except ValueError:
-            message = f"{source}: option {name}: {value!r}; expected nanoseconds since 1970, a whole number"
-            raise OptionError(message) from None
-
-    first, until = time("fromNs"), time("untilNs")
-    types, links = given("types", ["type"]), given("links", ["link"])
-    names = indices = None
-    if types is not None:
-        names = frozenset(name.strip() for name in types.split(","))
-        if unknown := sorted(names - set(TYPES.values())):
-            known = ", ".join(dict.fromkeys(TYPES.values()))
-            raise OptionError(f"{source}: option types: no type {unknown[0]!r}; expected some of {known}")
-    if links is not None:
-        numbers = [number.strip() for number in links.split(",")]
-        if not all(number.isdecimal() for number in numbers):
-            raise OptionError(f"{source}: option links: {links!r}; expected indices of links, such as 0,3")
-        indices = frozenset(map(int, numbers))
-    return Bounds(first, None if until is None else until - 1, names, indices)
-
-
-def _moment(source: str, options: Mapping[str, str], name: str) -> int | None:
-    """A time of an option in ns since 1970 UTC."""
-    value = options.get(name.lower())
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        message = f"{source}: option {name}: {value!r}; expected a time such as 2026-01-31T12:00:00"
-        raise OptionError(message) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
-
-
-def _nanoseconds(source: str, seconds: str) -> int:
-    try:
-        width = int(Decimal(seconds) * 1_000_000_000)
-    except (ArithmeticError, ValueError):
-        width = 0
-    if not 0 < width < 2**63:
-        raise OptionError(f"{source}: option binSeconds: {seconds!r}; expected a number of seconds above 0")
-    return width
-
-
-def _paths(source: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    paths = [options["path"]] if "path" in options else []
-    if "paths" in options:
-        try:
-            several = json.loads(options["paths"])
-        except ValueError:
-            several = None
-        if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
-            raise OptionError(f"{source}: option paths: expected a JSON list of strings")
-        paths += several
-    return tuple(paths)
 
 
 def read_columns(source: str, value: str | None, known: Sequence[str]) -> tuple[str, ...]:

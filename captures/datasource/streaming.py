@@ -83,8 +83,8 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The limit of a batch, which Spark passes to `latestOffset`."""
         if self._options.most_bytes is not None:
             return limits.ReadMaxBytes(self._options.most_bytes)
-        if self._options.most_files is not None:
-            return limits.ReadMaxFiles(self._options.most_files)
+        if self._options.max_files_per_trigger is not None:
+            return limits.ReadMaxFiles(self._options.max_files_per_trigger)
         return limits.ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -112,7 +112,7 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
             everything = limits is not None and isinstance(limit, limits.ReadAllAvailable)
             self._advance(
                 reached,
-                math.inf if everything else self._options.most_files or math.inf,
+                math.inf if everything else self._options.max_files_per_trigger or math.inf,
                 math.inf if everything else self._options.most_bytes or math.inf,
             )
         self._reached = reached
@@ -143,12 +143,12 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
             now_s = time.time()
             until = None if self._last is None else entry.size
             try:
-                reached_now = _walk(entry, since, self._options.skip_bad_files, most_bytes, until)
+                reached_now = _walk(entry, since, self._options.ignore_corrupt_files, most_bytes, until)
             except FileNotFoundError:
                 # It was removed after it was listed.
                 continue
             except (PcapError, OSError):
-                if not self._options.skip_bad_files:
+                if not self._options.ignore_corrupt_files:
                     raise
                 continue
             if reached_now is not None:
@@ -191,11 +191,11 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise
                 except FileNotFoundError:
                     # To read the batch again would not help.
-                    if not self._options.skip_missing_files:
+                    if not self._options.ignore_missing_files:
                         raise
                 except PcapError:
                     # It was replaced.
-                    if not self._options.skip_bad_files:
+                    if not self._options.ignore_corrupt_files:
                         raise
         freeze_new_imports()
 

@@ -218,10 +218,10 @@ def view_of(options: ReadOptions) -> View:
     return View(
         options.view,
         options.columns,
-        options.skip_bad_files,
+        options.ignore_corrupt_files,
         bin_ns=options.bin_ns,
         bounds=options.bounds,
-        skip_missing_files=options.skip_missing_files,
+        skip_missing_files=options.ignore_missing_files,
         mode=options.mode,
     )
 
