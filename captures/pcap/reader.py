@@ -16,11 +16,11 @@ import captures.pcap as pcap
 from captures.pcap import LINKTYPE_ETHERNET, Interface, PcapError, PcapHeader, compiling
 from captures.pcap.blocks import Block, Int64s
 from captures.pcap.opening import ByteReader, open_bytes
-from captures.pcap.walk import CONTROL, DAMAGE, LONG, WALK_PCAP, WALK_PCAPNG
+from captures.pcap.walk import CONTROL, DAMAGE, WALK_PCAP, WALK_PCAPNG
 
 DEFAULT_BLOCK_BYTES = 4 * 1024 * 1024
 _BLOCK_ROWS = 65_536
-#: A longer pcapng block of a packet, section or interface is damage; other types of blocks may be longer.
+#: A longer block of pcapng is damage.
 _MOST_BLOCK_BYTES = 32 * 1024 * 1024
 #: Interfaces of a section: as many as the 16-bit numbers of old packet blocks distinguish.
 _MOST_INTERFACES = 65_536
@@ -218,9 +218,6 @@ class PcapReader:
                 if stopped == DAMAGE:
                     self.defect = self._damage(view, at)
                     return
-                if stopped == LONG:
-                    at, more = self._skip_block(file, view[:end], at)
-                    break
                 if stopped == CONTROL:
                     size = self._control_size(view[at : at + 12])
                     if at + size > end:
@@ -252,34 +249,6 @@ class PcapReader:
             self.defect = f"{file.defect}, after byte {self.position} of the content"
         elif len(rest) and not self._growing:
             self.defect = f"the file ends inside a record, which starts at byte {self.position}"
-
-    def _skip_block(self, file: ByteReader, view: memoryview, at: int) -> tuple[int, bool]:
-        """Skips the block that begins at `at` of `view` and continues in the file.
-
-        Returns:
-            The position in `view` to continue at, and whether the file may hold more.
-        """
-        section = self._section
-        assert section is not None
-        order = "big" if section.order == ">" else "little"
-        size = int.from_bytes(view[at + 4 : at + 8], order)  # type: ignore[arg-type]
-        left = size - (len(view) - at)
-        end = bytes(view[-4:])
-        skipped = memoryview(bytearray(min(left, DEFAULT_BLOCK_BYTES)))
-        while left:
-            read = file.read_into(skipped[: min(left, len(skipped))])
-            if not read:
-                # No writer makes a block of that length: its end would never come.
-                if self._growing:
-                    self.defect = f"the block at byte {self.position} claims {size} bytes"
-                return at, False
-            end = (end + bytes(skipped[max(0, read - 4) : read]))[-4:]
-            left -= read
-        if int.from_bytes(end, order) != size:  # type: ignore[arg-type]
-            self.defect = f"the block at byte {self.position} is damaged"
-            return at, False
-        self.position += size
-        return len(view), True
 
     def _damage(self, view: memoryview, at: int) -> str:
         section = self._section

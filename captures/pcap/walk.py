@@ -14,8 +14,8 @@ from captures.pcap.compiling import Loop
 #: above two seconds. Clocks that add a correction and carry no second write up to two.
 NO_TIME = -(2**63)
 #: Reasons for which a walk stops: no more whole records; a malformed record; no more rows; a block that the
-#: reader must interpret; an unfinished block without a packet that is too long to hold in memory.
-END, DAMAGE, FULL, CONTROL, LONG = 0, 1, 2, 3, 4
+#: reader must interpret.
+END, DAMAGE, FULL, CONTROL = 0, 1, 2, 3
 
 
 def _walk_pcap(
@@ -81,7 +81,7 @@ def _walk_pcapng(
     Args:
         interfaces: a row for each interface of the section: snaplen, mul, div, shift, offset_ns, most_ticks,
             and perhaps further columns.
-        most_block: the greatest length of a block with a packet.
+        most_block: the greatest length of a block.
     """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
     e, f = (8, 0) if big_endian else (0, 8)
@@ -96,15 +96,11 @@ def _walk_pcapng(
         if block_type == 0x0A0D0D0A or block_type == 1:
             return row, position, CONTROL
         size = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
-        if size < 12 or size % 4 != 0:
+        if size < 12 or size % 4 != 0 or size > most_block:
             return row, position, DAMAGE
         with_packet = block_type == 6 or block_type == 2 or block_type == 3
-        if with_packet and size > most_block:
-            return row, position, DAMAGE
         record_end = position + size
         if record_end > end:
-            if size > most_block:
-                return row, position, LONG
             break
         p = record_end - 4
         if (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d) != size:

@@ -127,6 +127,7 @@ _DAMAGE: dict[str, tuple[bytes, bytes, str]] = {
     "lengths differ": (_BEFORE, enhanced(1, b"x")[:-4] + bytes(4), _DAMAGED_BLOCK),
     "packet beyond its block": (_BEFORE, block(6, struct.pack("<IIIII", 0, 0, 0, 400, 400)), _DAMAGED_BLOCK),
     "packet of 64 MiB": (_BEFORE, struct.pack("<II", 6, 2**26) + bytes(90), _DAMAGED_BLOCK),
+    "block of 33 MiB": (_BEFORE, struct.pack("<II", 10, 33 * 2**20) + bytes(90), _DAMAGED_BLOCK),
     "short interface": (_BEFORE, struct.pack("<III", 1, 8, 8), _DAMAGED_BLOCK),
     "section's lengths differ": (_BEFORE, section()[:-4] + b"\x99\0\0\0", _DAMAGED_BLOCK),
     "interface's lengths differ": (_BEFORE, interface()[:-4] + bytes(4), _DAMAGED_BLOCK),
@@ -259,36 +260,6 @@ def test_a_section_may_have_many_interfaces(tmp_path: Path) -> None:
     defect = f"the interface at byte {at} is one of more than 65,536 in its section"
     more = last + one + enhanced(3, b"c", number=0)
     assert _link_types(tmp_path / "a.pcapng", content + more) == ([[1], [113, 113]], defect)
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_a_long_block_without_packets_is_passed_over(tmp_path: Path, order: str) -> None:
-    before = section(order) + interface(order, tsresol=9) + enhanced(1, b"before", order)
-    long = block(10, bytes(33 * 2**20), order)
-    after = b"".join(enhanced(2 + number, b"after", order) for number in range(40))
-    path = tmp_path / "a.pcapng"
-    whole, none = _read(path, before + long + after)
-    assert ([record.data for record in whole], none) == ([b"before", *[b"after"] * 40], None)
-    parts = index_file(str(path), 400)
-    readers = [PcapReader(path, start=part.start, end=part.end, context=part.context) for part in parts]
-    assert [record for reader in readers for record in reader.records()] == whole
-    assert len(parts) > 3
-    assert [reader.defect for reader in readers] == [None] * len(parts)
-    assert list(PcapReader(path, growing=True).records()) == whole
-    assert _read(path, gzip.compress(before + long + after, 1)) == (whole, None)
-
-    def defect(content: bytes, growing: bool = False) -> str | None:
-        path.write_bytes(content)
-        reader = PcapReader(path, growing=growing)
-        assert [record.data for record in reader.records()] == [b"before"]
-        assert reader.position == len(before)
-        return reader.defect
-
-    for cut in (long[:-1], long[:20]):
-        assert defect(before + cut) == _ENDS.format(len(before))
-    assert defect(before + long[:-4] + bytes(4) + after) == _DAMAGED_BLOCK.format(len(before))
-    # Of a file that grows, its end is not waited for: most likely it is damage.
-    assert defect(before + long[:-1], True) == f"the block at byte {len(before)} claims {len(long)} bytes"
 
 
 @pytest.mark.skipif(not shutil.which("editcap"), reason="needs Wireshark's command-line tools")
