@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, FrameReceived
 from router.runtime.packet_socket import PacketSocket, PacketSockets, SendResult
 from router.wire import header
-from router.wire.codec import WholeFrame, forwarded_frame, fragments
+from router.wire.codec import WholeFrame, forwarded_frame, fragment
 from router.wire.format import DATA
 from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
@@ -42,23 +41,6 @@ _MESSAGE = FrameType.MSG.name
 _ETHERTYPE_BYTES = header.ETHERTYPE.to_bytes(2, "big")
 #: A frame that came in, and its wire form, with the header of the Ethernet frame that completed it.
 Received = tuple[FrameReceived | ControllerFrame, WholeFrame]
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Ethernet frames that wait, of one protocol frame.
-
-    Attributes:
-        kind: its type.
-        first: the frame that is sent next.
-        others: those behind it, which are made when their turn comes.
-        left: how many there are in all.
-    """
-
-    kind: str
-    first: bytes
-    others: Iterator[bytes]
-    left: int
 
 
 class SendQueue:
@@ -89,14 +71,14 @@ class SendQueue:
         self._limit = limit
         self._sent = sent
         self._dropped = dropped
-        self._waiting: deque[_Waiting] = deque()
+        #: Ethernet frames, with the types of their protocol frames.
+        self._waiting: deque[tuple[str, bytes]] = deque()
         self._first = first
-        self._count = 0
         self.blocked = False
         self.retry_at: float | None = None
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._waiting)
 
     @property
     def waiting(self) -> bool:
@@ -112,33 +94,18 @@ class SendQueue:
         """Whether a full device keeps frames that go first."""
         return self._first is not None and self._first.blocked
 
-    def send(self, kind: str, frame: bytes, now: float) -> None:
-        # Behind the queue, so that frames keep their order.
-        if self._waiting or self._goes_later or not self._offer(kind, frame, now):
-            self._keep(kind, frame, iter(()), 1)
+    def send(self, kind: str, frames: Sequence[bytes], now: float) -> None:
+        """Sends the Ethernet frames of one protocol frame, behind those that wait.
 
-    def send_all(self, kind: str, frames: Iterator[bytes], count: int, now: float) -> None:
-        """Sends the Ethernet frames of one protocol frame, of which a turn makes and sends a part.
-
-        Args:
-            count: of the frames; at least 1.
+        The queue takes all or none; an empty queue has room for any number.
         """
-        first = next(frames)
-        if count == 1:
-            self.send(kind, first, now)
-            return
         idle = not self._waiting
-        if self._keep(kind, first, frames, count) and idle:
+        if not idle and len(self) + len(frames) > self._limit:
+            self._dropped("send_queue_full", kind, len(frames))
+            return
+        self._waiting.extend([(kind, frame) for frame in frames])
+        if idle:
             self.flush(now)
-
-    def _keep(self, kind: str, first: bytes, others: Iterator[bytes], count: int) -> bool:
-        """Adds frames to the queue, all or none; an empty queue has room for any number."""
-        if self._waiting and self._count + count > self._limit:
-            self._dropped("send_queue_full", kind, count)
-            return False
-        self._waiting.append(_Waiting(kind, first, others, count))
-        self._count += count
-        return True
 
     def flush(self, now: float) -> None:
         """Sends what waits, as far as the device accepts it and a turn may last."""
@@ -148,16 +115,10 @@ class SendQueue:
             if sent == SENT_IN_A_TURN:
                 self.retry_at = now
                 return
-            waiting = self._waiting[0]
-            if not self._offer(waiting.kind, waiting.first, now):
+            if not self._offer(*self._waiting[0], now):
                 return
             sent += 1
-            self._count -= 1
-            waiting.left -= 1
-            if waiting.left:
-                waiting.first = next(waiting.others)
-            else:
-                self._waiting.popleft()
+            self._waiting.popleft()
 
     def _offer(self, kind: str, frame: bytes, now: float) -> bool:
         """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
@@ -345,7 +306,7 @@ class Link:
         """Keeps the frames that the plane could not send."""
         if plane.has_unsent:
             for frame in plane.unsent():
-                self.messages.send(_MESSAGE, frame, now)
+                self.messages.send(_MESSAGE, [frame], now)
 
     def _take(self, data: bytes, now: float) -> Iterator[Received]:
         taken = self._intake.take(data, now)
@@ -367,25 +328,21 @@ class Link:
         try:
             guard, mtu = self._guard, self.sockets.mtu
             if guard is None:
-                made = [self._untagged(each, frame, mtu) for each in destinations]
+                payloads = fragment(frame, mtu)
+                made = [[self._head(each) + payload for payload in payloads] for each in destinations]
             else:
                 frame = guard.signed(frame)
                 made = [
-                    guard.made(self._head(each), frame, self._receivers(each), mtu) for each in destinations
+                    guard.frames(self._head(each), frame, self._receivers(each), mtu) for each in destinations
                 ]
         except ValueError as error:
             self._drop("unencodable", type=kind, error=str(error))
             return
-        for count, frames in made:
-            queue.send_all(kind, frames, count, now)
+        for frames in made:
+            queue.send(kind, frames, now)
 
     def _head(self, destination: bytes) -> bytes:
         return destination + self._source + _ETHERTYPE_BYTES
-
-    def _untagged(self, destination: bytes, frame: Frame, mtu: int) -> tuple[int, Iterator[bytes]]:
-        """A frame to one destination: the number of its Ethernet frames, and these."""
-        count, payloads = fragments(frame, mtu)
-        return count, map(self._head(destination).__add__, payloads)
 
     def _receivers(self, destination: bytes) -> list[bytes]:
         """The addresses of the controller, or of the neighbours that are known, behind a destination."""

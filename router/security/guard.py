@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, read_signer
 from router.wire.authentication import HEAD, is_tagged, marked, trailer_length, unmarked
-from router.wire.codec import fragments
+from router.wire.codec import fragment
 from router.wire.format import DATA, TAG_BYTES
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, Header, length_with_signature, node_of
@@ -97,7 +97,7 @@ class Guard:
         return frame if self._signer is None else self._signer.signed(frame)
 
     def frames(self, head: bytes, frame: Frame, receivers: Sequence[bytes], mtu: int) -> list[bytes]:
-        """The Ethernet frames that carry a frame, with a tag for each receiver.
+        """The Ethernet frames that carry a frame, with a tag for each receiver, in the order of sending.
 
         Args:
             head, receivers: as `seal`.
@@ -106,18 +106,9 @@ class Guard:
         Raises:
             ValueError: the frame is outside the format (`router.wire.codec.fragment`).
         """
-        return list(self.made(head, frame, receivers, mtu)[1])
-
-    def made(
-        self, head: bytes, frame: Frame, receivers: Sequence[bytes], mtu: int
-    ) -> tuple[int, Iterator[bytes]]:
-        """The number of Ethernet frames that `frames` returns, and these, each made when it is asked for.
-
-        They must be sent in the order in which they are made. Raises ValueError as `frames`, at once.
-        """
         is_message = frame.type in DATA
-        count, payloads = fragments(frame, mtu - trailer_length(len(receivers)))
-        return count, (self.seal(head, each, receivers, message=is_message) for each in payloads)
+        payloads = fragment(frame, mtu - trailer_length(len(receivers)))
+        return [self.seal(head, each, receivers, message=is_message) for each in payloads]
 
     def seal(self, head: bytes, payload: bytes, receivers: Sequence[bytes], *, message: bool) -> bytes:
         """The Ethernet frame with its tags.

@@ -9,8 +9,7 @@ A sender calls `fragment`; a receiver hands each Ethernet frame to `router.wire.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Callable
 
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION, DecodeReason
@@ -66,14 +65,6 @@ def fragment(frame: Frame, mtu: int = DEFAULT_MTU) -> list[bytes]:
         ValueError: as `encode_body`; a header field does not fit; the MTU leaves no room for a
             body; the body needs more than 65,535 fragments.
     """
-    return list(fragments(frame, mtu)[1])
-
-
-def fragments(frame: Frame, mtu: int = DEFAULT_MTU) -> tuple[int, Iterator[bytes]]:
-    """The number of Ethernet payloads that `fragment` returns, and these, each made when it is asked for.
-
-    Raises ValueError as `fragment`, at once.
-    """
     overhead = HEADER_LENGTH + len(frame.signature)
     room = min(mtu - overhead, _U16_MAX)
     if room < 1:
@@ -83,17 +74,11 @@ def fragments(frame: Frame, mtu: int = DEFAULT_MTU) -> tuple[int, Iterator[bytes
     count = max(-(-total // room), 1)
     if count > _U16_MAX:
         raise ValueError(f"body of {total} bytes needs {count} fragments at mtu {mtu}; at most {_U16_MAX}")
-    first = _pack_header(frame, total, 0, count, min(room, total)) + body[:room] + frame.signature
-    if count == 1:
-        return 1, iter((first,))
-    return count, chain((first,), _further(frame, body, room, count))
-
-
-def _further(frame: Frame, body: bytes, room: int, count: int) -> Iterator[bytes]:
-    """The payloads of a frame behind the first."""
-    for index in range(1, count):
-        chunk = body[index * room : (index + 1) * room]
-        yield _pack_header(frame, len(body), index, count, len(chunk)) + chunk + frame.signature
+    chunks = [body[index * room : (index + 1) * room] for index in range(count)]
+    return [
+        _pack_header(frame, total, index, count, len(chunk)) + chunk + frame.signature
+        for index, chunk in enumerate(chunks)
+    ]
 
 
 def whole_frame(frame: Frame) -> WholeFrame:

@@ -1,9 +1,8 @@
-"""The queue of frames for one device: long protocol frames are made and sent in parts."""
+"""The queue of frames for one device: long protocol frames are sent in parts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import cast
 
 from router.runtime.link import SENT_IN_A_TURN, SendQueue
@@ -37,27 +36,23 @@ class _Queue(SendQueue):
         )
 
 
-def _numbered(first: int, count: int, made: list[int]) -> Iterator[bytes]:
-    for number in range(first, first + count):
-        made.append(number)
-        yield b"%d" % number
+def _numbered(first: int, count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
 
 
-def test_a_long_frame_is_made_and_sent_in_parts_and_others_wait_behind_it() -> None:
-    queue, made = _Queue(_Device()), list[int]()
-    count = 2 * SENT_IN_A_TURN + 10
-    queue.send_all("RA", _numbered(0, count, made), count, 1.0)
+def test_a_long_frame_is_sent_in_parts_and_others_wait_behind_it() -> None:
+    queue, count = _Queue(_Device()), 2 * SENT_IN_A_TURN + 10
+    queue.send("RA", _numbered(0, count), 1.0)
     assert len(queue.device.taken) == SENT_IN_A_TURN
-    assert len(made) <= SENT_IN_A_TURN + 1
     assert len(queue) == count - SENT_IN_A_TURN
-    queue.send("SR", b"behind", 1.0)
+    queue.send("SR", [b"behind"], 1.0)
     # The next turn goes on: nothing need come from the device.
     assert queue.retry_at == 1.0
     assert not queue.wants_write
     queue.flush(1.0)
     assert len(queue.device.taken) == 2 * SENT_IN_A_TURN
     queue.flush(1.0)
-    assert queue.device.taken == [b"%d" % number for number in range(count)] + [b"behind"]
+    assert queue.device.taken == [*_numbered(0, count), b"behind"]
     assert (len(queue), queue.waiting, queue.wants_write) == (0, False, False)
     assert queue.counts == {"RA": count, "SR": 1}
 
@@ -66,7 +61,7 @@ def test_messages_wait_while_a_full_device_keeps_frames_that_go_first() -> None:
     control = _Queue(_Device(room=1))
     messages = _Queue(_Device(), first=control)
     for queue in (control, control, messages, messages):
-        queue.send("SR" if queue is control else "MSG", b"frame", 1.0)
+        queue.send("SR" if queue is control else "MSG", [b"frame"], 1.0)
     assert (len(control), len(messages)) == (1, 2)
     # Room in the socket of messages does not help: their turn has not come.
     assert (control.wants_write, messages.wants_write, messages.retry_at) == (True, False, None)
@@ -82,17 +77,17 @@ def test_messages_wait_while_a_full_device_keeps_frames_that_go_first() -> None:
 def test_messages_pass_the_rest_of_a_long_frame_that_the_next_turn_sends() -> None:
     control = _Queue(_Device())
     messages = _Queue(_Device(), first=control)
-    control.send_all("RA", _numbered(0, SENT_IN_A_TURN + 10, []), SENT_IN_A_TURN + 10, 1.0)
+    control.send("RA", _numbered(0, SENT_IN_A_TURN + 10), 1.0)
     assert control.waiting
-    messages.send("MSG", b"frame", 1.0)
+    messages.send("MSG", [b"frame"], 1.0)
     assert messages.device.taken == [b"frame"]
 
 
 def test_a_frame_is_kept_whole_or_dropped_whole() -> None:
     queue = _Queue(_Device(room=0), limit=10)
-    queue.send_all("RA", _numbered(0, 12, []), 12, 1.0)  # in an empty queue
-    queue.send_all("RA", _numbered(20, 3, []), 3, 1.0)
+    queue.send("RA", _numbered(0, 12), 1.0)  # in an empty queue
+    queue.send("RA", _numbered(20, 3), 1.0)
     assert queue.counts == {"send_queue_full": 3}
     queue.device.room = 100
     queue.flush(1.0)
-    assert queue.device.taken == [b"%d" % number for number in range(12)]
+    assert queue.device.taken == _numbered(0, 12)
