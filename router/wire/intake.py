@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from router.wire.codec import WholeFrame
 from router.wire.format import DecodeReason, Flags
@@ -28,9 +28,6 @@ from router.wire.header import (
     sender_of,
     signature_of,
 )
-
-if TYPE_CHECKING:
-    from router.security.guard import Guard  # it comes with cryptography
 
 #: Bytes that a stored fragment costs beside its own (dictionary slot and object headers), roughly.
 FRAGMENT_OVERHEAD = 200
@@ -253,6 +250,16 @@ class RefusedError(Exception):
     """A frame that is dropped before it is read; the text is the reason."""
 
 
+class Opener(Protocol):
+    """Verifies frames: `router.security.guard.Guard`."""
+
+    def open(self, data: bytes, header: Header) -> bytes:
+        """The payload of an Ethernet frame that is authentic, without its trailer and padding.
+
+        Raises RefusedError: it is not.
+        """
+
+
 class FrameIntake:
     """Takes Ethernet frames and returns protocol frames; drops and counts all others.
 
@@ -273,7 +280,7 @@ class FrameIntake:
         self,
         read: Callable[[Header, bytes, bytes], Frame],
         log: Callable[[str, dict[str, Any]], None] = lambda _reason, _fields: None,
-        guard: Guard | None = None,
+        guard: Opener | None = None,
     ) -> None:
         self.frames: Counter[str] = Counter()
         self.bytes = 0
