@@ -29,7 +29,7 @@ from router.wire.header import (
 from router.wire.intake import RefusedError
 from testbed.sim import Agenda
 from testbed.sim.captures import Captures, record
-from testbed.sim.wires import ETHERTYPE_BYTES, WAYS_MAX, Host, Way, Wire
+from testbed.sim.wires import ETHERTYPE_BYTES, Host, Wire
 from topos import Link, Topology
 
 if TYPE_CHECKING:
@@ -107,54 +107,43 @@ class Fabric:
             return False
         for wire in wires:
             wire.cuts += 1
-            self._hosts[wire.receiver].ways.clear()
         return True
 
     def shape_link(self, link: Link) -> None:
         """Gives a link other properties, for the frames that are sent from now on."""
         for wire in self._links[frozenset((link.u, link.v))]:
             wire.shape(link)
-            self._hosts[wire.receiver].ways.clear()
 
     # Frames.
 
     def send(self, node: int, interfaces: frozenset[int], frame: Frame) -> None:
         """Sends a router's frame out of `interfaces`: one Ethernet frame for each page and fragment."""
         host = self._hosts[node]
-        ways = host.ways.get(interfaces)
-        if ways is None:
-            if len(host.ways) >= WAYS_MAX:
-                host.ways.clear()
-            ways = host.ways[interfaces] = [
-                Way(address + host.header, [host.outgoing[port] for port in ports])
-                for address, ports in destinations(interfaces)
-            ]
+        ways = [
+            (address + host.header, [host.outgoing[port] for port in ports])
+            for address, ports in destinations(interfaces)
+        ]
         try:
             if self._guards:
                 guard = self._guards[node]
                 frame = guard.signed(frame)
                 sendings = [
-                    guard.frames(
-                        way.head, frame, [node_address(wire.receiver) for wire in way.wires], DEFAULT_MTU
-                    )
-                    for way in ways
+                    guard.frames(head, frame, [node_address(wire.receiver) for wire in wires], DEFAULT_MTU)
+                    for head, wires in ways
                 ]
             else:
                 payloads = self._payloads(frame)
-                sendings = [[way.head + payload for payload in payloads] for way in ways]
+                sendings = [[head + payload for payload in payloads] for head, _ in ways]
         except ValueError:
             host.dropped["unencodable"] += 1
             return
         event = FrameReceived(node, frame)
         self.moved_ns = self._agenda.now
-        for way, sent in zip(ways, sendings, strict=True):
+        for (_, wires), sent in zip(ways, sendings, strict=True):
             for data in sent:
                 host.send(self.moved_ns, frame.type, data)
-            if len(sent) == 1:
-                self._transmit(way, sent, event)
-            else:
-                for wire in way.wires:
-                    self._transmit_fragments(wire, sent, event)
+            for wire in wires:
+                self._transmit(wire, sent, event)
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
@@ -185,67 +174,51 @@ class Fabric:
                 self._encoded.popitem(last=False)
         return known[1]
 
-    def _transmit(self, way: Way, sent: list[bytes], event: FrameReceived) -> None:
-        """Sends an unfragmented frame: an event of the agenda for each time at which it arrives."""
-        now, together = self._agenda.now, way.together
-        if together is None:
-            together = {}
-            for wire in way.wires:
-                if wire.cuts % 2:
-                    wire.dropped += 1
-                    continue
-                for at, _ in wire.arrivals(now, sent):
-                    together.setdefault(at - now, []).append((wire, wire.cuts))
-        for delay_ns, arriving in together.items():
-            self.under_way += len(arriving)
-            self._agenda.at(now + delay_ns, self._arrive, arriving, sent[0], event, True)
-
-    def _transmit_fragments(self, wire: Wire, sent: list[bytes], event: FrameReceived) -> None:
+    def _transmit(self, wire: Wire, sent: list[bytes], event: FrameReceived) -> None:
         """Sends the fragments of a frame on a wire; the receiving router gets the frame with the last."""
         cuts = wire.cuts
         if cuts % 2:
             wire.dropped += len(sent)
             return
-        arrivals = wire.arrivals(self._agenda.now, sent)
-        missing = set(range(len(sent)))
+        agenda = self._agenda
+        arrivals = wire.arrivals(agenda.now, sent)
         self.under_way += len(arrivals)
+        if len(sent) == 1:
+            for at, _ in arrivals:
+                agenda.at(at, self._arrive, wire, cuts, sent[0], event, True)
+            return
+        missing = set(range(len(sent)))
         for at, number in arrivals:
             missing.discard(number)
             # The reassembly takes each fragment once.
-            self._agenda.at(at, self._arrive, [(wire, cuts)], sent[number], event, not missing)
+            agenda.at(at, self._arrive, wire, cuts, sent[number], event, not missing)
             if not missing:
                 missing.add(len(sent))
         if arrivals and not missing.isdisjoint(range(len(sent))):
             # The emulation's router drops the frame after the reassembly timeout.
             self._hosts[wire.receiver].dropped["reassembly_timeout"] += 1
 
-    def _arrive(
-        self, wires: list[tuple[Wire, int]], data: bytes, event: FrameReceived, complete: bool
-    ) -> None:
-        """Delivers an Ethernet frame at the ends of wires, each of which counts as an event.
+    def _arrive(self, wire: Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
+        """Delivers an Ethernet frame at the end of a wire.
 
         Args:
-            wires: each with the changes of its link when the frame was sent.
+            cuts: the changes of the link when the frame was sent.
             complete: the Ethernet frame is the last fragment of its frame.
         """
-        agenda, receive = self._agenda, self._receive
-        agenda.done += len(wires) - 1
-        self.under_way -= len(wires)
-        kind, length = event.frame.type, len(data)
-        for wire, cuts in wires:
-            if wire.cuts != cuts:
-                wire.dropped += 1
-                continue
-            self.moved_ns = agenda.now
-            wire.frames[kind] += 1
-            wire.bytes_sent += length
-            if wire.captures:
-                captured = record(agenda.now, data)
-                for capture in wire.captures:
-                    capture.add(captured)
-            # Every fragment is opened: a copy of any of them is a replay.
-            if (not self._guards or self._is_authentic(wire.receiver, data)) and complete:
-                receive[wire.receiver](event)
+        self.under_way -= 1
+        if wire.cuts != cuts:
+            wire.dropped += 1
+            return
+        now = self.moved_ns = self._agenda.now
+        wire.frames[event.frame.type] += 1
+        wire.bytes_sent += len(data)
+        if wire.captures:
+            captured = record(now, data)
+            for capture in wire.captures:
+                capture.add(captured)
+        # Every fragment is opened: a copy of any of them is a replay.
+        if (not self._guards or self._is_authentic(wire.receiver, data)) and complete:
+            self._receive[wire.receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
         self.under_way -= 1

@@ -32,8 +32,6 @@ from topos import TBF_BURST_BYTES, TBF_LATENCY_S, Link
 HOP_NS = 500_000
 #: Longest wait of a frame for the emulation's token bucket.
 _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
-#: Sets of interfaces whose ways a host keeps.
-WAYS_MAX = 256
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: Names of frame types, by number.
 _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))
@@ -81,6 +79,8 @@ class Wire:
 
     def arrivals(self, now_ns: int, sent: list[bytes]) -> list[tuple[int, int]]:
         """Returns time and number of each Ethernet frame that arrives, in order; counts the others."""
+        if not self.shaped:
+            return [(now_ns + self.delay_ns, number) for number in range(len(sent))]
         found = []
         for number, data in enumerate(sent):
             if self._draw(self.loss):
@@ -119,40 +119,18 @@ class Wire:
         return max(0, round(wait))
 
 
-class Way:
-    """The wires that frames of a router with one destination address leave by.
-
-    Attributes:
-        head: the Ethernet header.
-        wires: by ascending port.
-        together: delay (ns) -> the wires with that delay, each with its `cuts`; None: a wire is down, or does
-            more to frames than to delay them.
-    """
-
-    __slots__ = ("head", "together", "wires")
-
-    def __init__(self, head: bytes, wires: list[Wire]) -> None:
-        self.head, self.wires = head, wires
-        self.together: dict[int, list[tuple[Wire, int]]] | None = None
-        if not any(wire.shaped or wire.cuts % 2 for wire in wires):
-            self.together = {}
-            for wire in wires:
-                self.together.setdefault(wire.delay_ns, []).append((wire, wire.cuts))
-
-
 class Host:
     """A router's host link, and the links of its switch, with their counters.
 
     Attributes:
         outgoing: the directions of links that leave the switch, by port.
         incoming: those that come in, by port.
-        ways: interfaces -> the ways by which a frame leaves by all of them; empty when a link has changed.
         dropped: frames that the router dropped below its core, by reason.
     """
 
     __slots__ = (
         *("bytes_sent", "capture", "control_bytes", "controls", "dropped", "header"),
-        *("incoming", "outgoing", "sent", "ways"),
+        *("incoming", "outgoing", "sent"),
     )
 
     def __init__(self, node: int, capture: Capture | None) -> None:
@@ -160,7 +138,6 @@ class Host:
         self.header = node_address(node) + ETHERTYPE_BYTES
         self.outgoing: dict[int, Wire] = {}
         self.incoming: dict[int, Wire] = {}
-        self.ways: dict[frozenset[int], list[Way]] = {}
         #: Ethernet frames by type: those of the controller, and those of the router.
         self.controls = [0] * len(_TYPES)
         self.sent = [0] * len(_TYPES)
