@@ -18,7 +18,13 @@ MAX_NODES = 100_000
 
 
 def distinct_points(random: Random, count: int, plane: int) -> list[tuple[int, int]]:
-    """Draws `count` distinct points of a `plane` x `plane` square."""
+    """Draws `count` distinct points of a `plane` x `plane` square.
+
+    Raises:
+        TopologyError: they do not fit.
+    """
+    if count > plane * plane:
+        raise TopologyError(f"{count} nodes do not fit on distinct points of a {plane} x {plane} plane")
     points: dict[tuple[int, int], None] = {}
     while len(points) < count:
         points[random.randrange(plane), random.randrange(plane)] = None
@@ -34,13 +40,6 @@ def distance(a: tuple[int, int], b: tuple[int, int]) -> int:
 def placed(identifier: int, x: float, y: float) -> Node:
     # Rounded, so that a drawing does not depend on the last bit of the platform's sine; + 0.0: no -0.0.
     return Node(identifier, round(float(x), 3) + 0.0, round(float(y), 3) + 0.0)
-
-
-def check_count(what: str, value: int, minimum: int) -> None:
-    """Raises TopologyError unless the value is a whole number from `minimum` up to `MAX_NODES`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise TopologyError(f"{what} is {value!r}; expected a whole number from {minimum} up")
-    check_size(value)
 
 
 def check_size(nodes: int) -> None:

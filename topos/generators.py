@@ -1,58 +1,138 @@
-"""Generated topologies: regular shapes, and Waxman graphs as the protocol paper's evaluation uses.
+"""Generated topologies: regular shapes, and random graphs, such as those of the protocol paper's evaluation.
 
 Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
-Lengths on the plane have no unit. Every function raises `TopologyError` for a size it cannot make.
+Lengths on the plane have no unit. Every function raises `TopologyError` for a size it cannot make, and for a
+value that its declaration excludes. The arguments determine a random graph on every Python and platform:
+drawing uses integers only.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from functools import wraps
 from itertools import accumulate
-from typing import Any
+from random import Random
+from typing import Any, TypeVar, cast
 
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
 from topos import Node, Topology, TopologyError
-from topos.build import LinkSpec, build, check_count, check_size, distance, distinct_points, placed
-from topos.scale_free import barabasi_albert, planar, power_law, seeded
+from topos.build import MAX_NODES, LinkSpec, build, check_size, distance, distinct_points, link_cost, placed
 
 #: Weights of links are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
 _WEIGHT_UNIT = 10**12
+#: Weights of degrees likewise.
+_DEGREE_UNIT = 10**15
 #: Distance between neighbours where a regular shape is drawn.
 _SPACING = 100
 
 
+_Make = TypeVar("_Make", bound=Callable[..., Topology])
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generator as experiment files and command lines name it.
+
+    Attributes:
+        make: the function.
+        parameters: its parameters as options, by name, in the order of the short form `NAME,VALUE,...`.
+    """
+
+    make: Callable[..., Topology]
+    parameters: Mapping[str, Option]
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return tuple(self.parameters.values())
+
+    def generate(self, values: Mapping[str, Any]) -> Topology:
+        """Makes the topology of the values of options, by key.
+
+        Raises:
+            TopologyError: no topology can be made of them.
+        """
+        given = {name: values[each.key] for name, each in self.parameters.items() if each.key in values}
+        return self.make(**given)
+
+
+#: Generators by the name that experiment files give.
+GENERATORS = Registry[Generator]("generator", "cbcb.generators")
+
+
+def register(doc: str, **parameters: Declaration) -> Callable[[_Make], _Make]:
+    """Returns a decorator that adds a generator under the name of its function, and checks its arguments.
+
+    Args:
+        doc: one sentence about its topologies.
+        parameters: what `router.options.option` declares of each of its parameters.
+    """
+
+    def add(make: _Make) -> _Make:
+        declared, signature = parameters_of(make, parameters), inspect.signature(make)
+
+        @wraps(make)
+        def checked(*arguments: Any, **named: Any) -> Topology:
+            values = signature.bind(*arguments, **named).arguments
+            for name, value in values.items():
+                try:
+                    values[name] = declared[name].convert(value)
+                except ValueError as error:
+                    raise TopologyError(f"{declared[name].key}: {error}") from None
+            return make(**values)
+
+        GENERATORS.register(make.__name__, Generator(checked, declared), doc)
+        return cast("_Make", checked)
+
+    return add
+
+
+_NODES = "Number of nodes: one router and one switch each."
+_SOME = option(_NODES, key="nodes", low=1, high=MAX_NODES)
+_PLANAR = {
+    "plane": option("Side of the square in which the nodes are placed.", low=1, high=10**9),
+    "cost": option(
+        "Cost of a link, which broadcast trees minimise: its length on the plane, or 1.",
+        choices=("distance", "unit"),
+    ),
+}
+_SEED = option("Seed of the topology; default: that of the experiment.", low=0)
+_LINKS = option("Links that each node brings.", low=1)
+
+
+@register("Nodes in a row.", n=_SOME)
 def line(n: int) -> Topology:
     """`n` nodes in a row, n >= 1."""
-    check_count("nodes", n, 1)
     nodes = [placed(i, i * _SPACING, 0) for i in range(n)]
     return build(f"line-{n}", nodes, [LinkSpec(i, i + 1) for i in range(n - 1)])
 
 
+@register("Nodes in a circle.", n=option(_NODES, key="nodes", low=3, high=MAX_NODES))
 def ring(n: int) -> Topology:
     """`n` nodes in a circle, n >= 3.
 
     With an even n, opposite nodes have two equal-cost paths.
     """
-    check_count("nodes", n, 3)
     return build(f"ring-{n}", _circle(0, n), [LinkSpec(i, (i + 1) % n) for i in range(n)])
 
 
+@register("Node 0 joined to all others.", n=_SOME)
 def star(n: int) -> Topology:
     """Node 0 joined to each of the other n - 1, n >= 1."""
-    check_count("nodes", n, 1)
     nodes = [placed(0, 0, 0), *_circle(1, n - 1)]
     return build(f"star-{n}", nodes, [LinkSpec(0, leaf) for leaf in range(1, n)])
 
 
+@register(
+    "A rectangular grid.", rows=option("Rows of nodes.", low=1), columns=option("Nodes of a row.", low=1)
+)
 def grid(rows: int, columns: int) -> Topology:
     """A rectangular grid, both >= 1; node r * columns + c stands in row r and column c."""
-    check_count("rows", rows, 1)
-    check_count("columns", columns, 1)
     check_size(rows * columns)
     nodes = []
     links = []
@@ -67,10 +147,13 @@ def grid(rows: int, columns: int) -> Topology:
     return build(f"grid-{rows}x{columns}", nodes, links)
 
 
+@register(
+    "A complete tree.",
+    depth=option("Levels below the root.", low=0),
+    fanout=option("Children of a node.", low=1),
+)
 def tree(depth: int, fanout: int) -> Topology:
     """A complete tree: root 0, `depth` >= 0 levels of links, `fanout` >= 1 children; level by level."""
-    check_count("depth", depth, 0)
-    check_count("fanout", fanout, 1)
     total = 0
     for level in range(depth + 1):
         total += fanout**level
@@ -88,6 +171,21 @@ def tree(depth: int, fanout: int) -> Topology:
     return build(f"tree-{depth}x{fanout}", nodes, links)
 
 
+def _circle(first: int, count: int) -> list[Node]:
+    radius = max(_SPACING, _SPACING * count / math.tau)
+    turns = [math.tau * i / count for i in range(count)]
+    return [placed(first + i, radius * math.cos(a), radius * math.sin(a)) for i, a in enumerate(turns)]
+
+
+@register(
+    "A random graph after Waxman, grown as BRITE grows it.",
+    n=_SOME,
+    seed=_SEED,
+    alpha=option("Waxman's alpha, as in BRITE; it cancels out.", low=0, high=1, above_low=True),
+    beta=option("Waxman's beta, as in BRITE.", low=0, high=1, above_low=True),
+    links_per_node=_LINKS,
+    **_PLANAR,
+)
 def waxman(
     n: int,
     seed: int = 1,
@@ -120,12 +218,7 @@ def waxman(
     Source: B. M. Waxman, "Routing of multipoint connections", IEEE JSAC 6(9), 1988; A. Medina et al.,
     "BRITE: An approach to universal topology generation", MASCOTS 2001; protocol paper, section 4.1.
     """
-    check_count("nodes", n, 1)
-    check_count("links_per_node", links_per_node, 1)
-    for parameter, value in (("alpha", alpha), ("beta", beta)):
-        if not 0 < value <= 1:
-            raise TopologyError(f"{parameter} is {value}; expected a number above 0 and at most 1")
-    random = seeded(seed, n, plane, cost)
+    random = Random(seed)
     points = distinct_points(random, n, plane)
     weight_of = _Weights(alpha, beta, plane)
     neighbours: list[set[int]] = [set() for _ in points]
@@ -171,101 +264,123 @@ class _Weights:
         return weight
 
 
-def _circle(first: int, count: int) -> list[Node]:
-    radius = max(_SPACING, _SPACING * count / math.tau)
-    turns = [math.tau * i / count for i in range(count)]
-    return [placed(first + i, radius * math.cos(a), radius * math.sin(a)) for i, a in enumerate(turns)]
+@register(
+    "A random graph grown by preferential attachment.",
+    n=_SOME,
+    seed=_SEED,
+    links_per_node=_LINKS,
+    **_PLANAR,
+)
+def barabasi_albert(
+    n: int, seed: int = 1, links_per_node: int = 2, plane: int = 1000, cost: str = "distance"
+) -> Topology:
+    """A random graph grown by preferential attachment.
 
-
-@dataclass(frozen=True)
-class Generator:
-    """A generator as experiment files and command lines name it.
-
-    Attributes:
-        make: the function.
-        parameters: its parameters as options, by name, in the order of the short form `NAME,VALUE,...`.
-    """
-
-    make: Callable[..., Topology]
-    parameters: Mapping[str, Option]
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        return tuple(self.parameters.values())
-
-    def generate(self, values: Mapping[str, Any]) -> Topology:
-        """Makes the topology of the values of options, by key.
-
-        Raises:
-            TopologyError: no topology can be made of them.
-        """
-        given = {name: values[each.key] for name, each in self.parameters.items() if each.key in values}
-        return self.make(**given)
-
-
-#: Generators by the name that experiment files give.
-GENERATORS = Registry[Generator]("generator", "cbcb.generators")
-
-
-def register(make: Callable[..., Topology], doc: str, **parameters: Declaration) -> None:
-    """Adds a generator under the name of its function.
+    Nodes are put at random on distinct points of a `plane` x `plane` square. Each joins in turn with
+    `links_per_node` links to different nodes that have joined (to all of them if they are fewer), drawn with
+    probability proportional to their numbers of links. The graph is connected and has
+    n * links_per_node - links_per_node * (links_per_node + 1) / 2 links if n is larger than links_per_node.
 
     Args:
-        doc: one sentence about its topologies.
-        parameters: what `router.options.option` declares of each of its parameters.
+        n: nodes, >= 1.
+        seed: of the pseudo-random generator.
+        links_per_node: links that each node brings, >= 1.
+        plane: side of the square, >= 1.
+        cost: "distance" (Euclidean, rounded, at least 1) or "unit" (1).
+
+    Source: A.-L. Barabasi, R. Albert, "Emergence of scaling in random networks", Science 286, 1999; BRITE's
+    model RTBarabasi.
     """
-    GENERATORS.register(make.__name__, Generator(make, parameters_of(make, parameters)), doc)
+    random = Random(seed)
+    points = distinct_points(random, n, plane)
+    links: list[tuple[int, int]] = []
+    #: Each node as often as it has links.
+    ends: list[int] = []
+    for node in range(1, n):
+        chosen: dict[int, None] = {}
+        if node <= links_per_node:
+            chosen = dict.fromkeys(range(node))
+        while len(chosen) < min(links_per_node, node):
+            chosen[ends[random.randrange(len(ends))]] = None
+        for other in chosen:
+            links.append((node, other))
+            ends += (node, other)
+    return planar(f"barabasi-albert-{n}-seed-{seed}", points, links, cost)
 
 
-_NODES = "Number of nodes: one router and one switch each."
-register(line, "Nodes in a row.", n=option(_NODES, key="nodes", low=1))
-register(ring, "Nodes in a circle.", n=option(_NODES, key="nodes", low=3))
-register(star, "Node 0 joined to all others.", n=option(_NODES, key="nodes", low=1))
-register(
-    grid,
-    "A rectangular grid.",
-    rows=option("Rows of nodes.", low=1),
-    columns=option("Nodes of a row.", low=1),
-)
-register(
-    tree,
-    "A complete tree.",
-    depth=option("Levels below the root.", low=0),
-    fanout=option("Children of a node.", low=1),
-)
-_PLANAR = {
-    "plane": option("Side of the square in which the nodes are placed.", low=1, high=10**9),
-    "cost": option(
-        "Cost of a link, which broadcast trees minimise: its length on the plane, or 1.",
-        choices=("distance", "unit"),
-    ),
-}
-_SEED = option("Seed of the topology; default: that of the experiment.", low=0)
-_LINKS = option("Links that each node brings.", low=1)
-register(
-    waxman,
-    "A random graph after Waxman, grown as BRITE grows it.",
-    n=option(_NODES, key="nodes", low=1),
-    seed=_SEED,
-    alpha=option("Waxman's alpha, as in BRITE; it cancels out.", low=0, high=1, above_low=True),
-    beta=option("Waxman's beta, as in BRITE.", low=0, high=1, above_low=True),
-    links_per_node=_LINKS,
-    **_PLANAR,
-)
-register(
-    barabasi_albert,
-    "A random graph grown by preferential attachment.",
-    n=option(_NODES, key="nodes", low=1),
-    seed=_SEED,
-    links_per_node=_LINKS,
-    **_PLANAR,
-)
-register(
-    power_law,
+@register(
     "A random connected graph whose degrees follow a power law.",
-    n=option(_NODES, key="nodes", low=1),
+    n=_SOME,
     seed=_SEED,
     exponent=option("Exponent of the power law.", low=1, above_low=True),
     least_degree=option("Least degree of a node.", low=1),
     **_PLANAR,
 )
+def power_law(
+    n: int,
+    seed: int = 1,
+    exponent: float = 2.2,
+    least_degree: int = 2,
+    plane: int = 1000,
+    cost: str = "distance",
+) -> Topology:
+    """A random connected graph whose degrees are drawn from a power law.
+
+    A node has degree k >= `least_degree` with probability proportional to k ** -exponent, at most
+    2 * sqrt(n). A random tree within these degrees comes first, the nodes of largest degree before the
+    others; the ends that are left over are joined at random. Pairs that would join a node to itself, or two
+    nodes a second time, are dropped, so that some degrees are smaller than drawn. With `least_degree` 1 the
+    tree may need more ends than were drawn; then a node joins a node in proportion to its degree.
+
+    Args:
+        n: nodes, >= 1.
+        seed: of the pseudo-random generator.
+        exponent: of the power law, above 1; routers of the Internet: about 2.2.
+        least_degree: >= 1.
+        plane, cost: as for `barabasi_albert`.
+
+    Source: M. Faloutsos, P. Faloutsos, C. Faloutsos, "On power-law relationships of the Internet topology",
+    SIGCOMM 1999; tree first: C. Jin, Q. Chen, S. Jamin, "Inet: Internet topology generator", 2000.
+    """
+    random = Random(seed)
+    points = distinct_points(random, n, plane)
+    free = _degrees(random, n, exponent, least_degree)
+    order = sorted(range(n), key=lambda node: -free[node])
+    links: dict[tuple[int, int], None] = {}
+    #: Each joined node as often as it has free ends, and as it had ends at first.
+    open_ends: list[int] = []
+    all_ends: list[int] = []
+    for position, node in enumerate(order):
+        all_ends += [node] * free[node]
+        if position:
+            if open_ends:
+                at = random.randrange(len(open_ends))
+                open_ends[at], open_ends[-1] = open_ends[-1], open_ends[at]
+                other = open_ends.pop()
+            else:
+                other = all_ends[random.randrange(len(all_ends) - free[node])]
+            links[node, other] = None
+        open_ends += [node] * (free[node] - (position > 0))
+    random.shuffle(open_ends)
+    for u, v in zip(open_ends[::2], open_ends[1::2], strict=False):
+        if u != v and (u, v) not in links and (v, u) not in links:
+            links[u, v] = None
+    return planar(f"power-law-{n}-seed-{seed}", points, list(links), cost)
+
+
+def _degrees(random: Random, n: int, exponent: float, least: int) -> list[int]:
+    degrees = range(least, max(least, min(n - 1, math.isqrt(4 * n))) + 1)
+    with localcontext() as context:
+        context.prec = 28
+        # `Decimal` rounds correctly everywhere; `math.pow` depends on the platform's C library.
+        weights = [max(1, int(Decimal(k) ** -Decimal(exponent) * _DEGREE_UNIT)) for k in degrees]
+    totals = list(accumulate(weights))
+    return [degrees[bisect_right(totals, random.randrange(totals[-1]))] for _ in range(n)]
+
+
+def planar(
+    name: str, points: Sequence[tuple[int, int]], links: Sequence[tuple[int, int]], cost: str
+) -> Topology:
+    """The topology of nodes at points of the plane; `cost` is that of `link_cost`."""
+    nodes = [placed(number, x, y) for number, (x, y) in enumerate(points)]
+    return build(name, nodes, [LinkSpec(u, v, link_cost(points[u], points[v], cost)) for u, v in links])

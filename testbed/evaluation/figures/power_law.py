@@ -3,7 +3,7 @@
 A graph is drawn as in the configuration model: each node has as many ends of links as its degree, and the
 ends of all nodes are joined at random. Loops and double links are left out. The degrees are quantiles of
 their distribution: drawn degrees would move the mean distance by a tenth with the few greatest of them.
-`topos.scale_free.power_law`, whose graphs are networks to emulate, bounds degrees by 2 sqrt(n), and a bound
+`topos.generators.power_law`, whose graphs are networks to emulate, bounds degrees by 2 sqrt(n), and a bound
 on degrees lengthens the paths whose growth is measured.
 """
 

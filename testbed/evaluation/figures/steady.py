@@ -40,7 +40,7 @@ from testbed.experiments.drawing import draw_message, draw_predicate
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from topos import Topology
-from topos.scale_free import power_law
+from topos.generators import power_law
 
 _Array = npt.NDArray[Any]
 

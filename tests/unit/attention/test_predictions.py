@@ -16,7 +16,7 @@ from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import Fluid
 from testbed.results.oracle.attention.baseline import crossings
 from tests.support.exhaustive_cost import cost_of
-from topos.scale_free import barabasi_albert
+from topos.generators import barabasi_albert
 
 _TABLE_1 = AttentionWorkload()
 

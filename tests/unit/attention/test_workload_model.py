@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from testbed.experiments.config import AttentionWorkload
 from testbed.experiments.workload.attention import Demand, hosts_of, popularities, volumes
 from topos import Topology
-from topos.scale_free import barabasi_albert
+from topos.generators import barabasi_albert
 
 _SMALL = AttentionWorkload(events=20, subscriptions=200, publications=4_000, lifetime_s=10.0)
 

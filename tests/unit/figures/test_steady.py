@@ -13,7 +13,7 @@ from testbed.evaluation.figures.scale import _feasible
 from testbed.evaluation.figures.scheme_memory import receivers_below
 from testbed.evaluation.figures.schemes import SCHEMES
 from testbed.evaluation.figures.steady import Interests, Large, below, measure
-from topos.scale_free import power_law
+from topos.generators import power_law
 
 
 def _large(nodes: int, seed: int) -> tuple[Large, Interests]:

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from topos import Topology, TopologyError
-from topos.generators import grid, line, ring, star, tree, waxman
+from topos.generators import barabasi_albert, grid, line, power_law, ring, star, tree, waxman
 from topos.loaders import to_json
-from topos.scale_free import barabasi_albert, power_law
 
 
 def _pairs(topology: Topology) -> set[tuple[int, int]]:
@@ -42,18 +41,18 @@ def test_regular_shapes(topology: Topology, nodes: int, pairs: set[tuple[int, in
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: line(0), "nodes is 0; expected a whole number from 1 up"),
-        (lambda: ring(2), "nodes is 2; expected a whole number from 3 up"),
-        (lambda: grid(2, 0), "columns is 0"),
+        (lambda: line(0), "nodes: 0 is not valid; expected an integer from 1 to 100000"),
+        (lambda: ring(2), "nodes: 2 is not valid; expected an integer from 3 to 100000"),
+        (lambda: grid(2, 0), "columns: 0 is not valid"),
         (lambda: grid(1000, 1000), "more than 100000 nodes"),
         (lambda: tree(10, 10), "more than 100000 nodes"),
-        (lambda: star(2.5), "nodes is 2.5; expected a whole number"),  # type: ignore[arg-type]
-        (lambda: waxman(5, -1), "seed is -1; expected an integer, 0 or more"),
-        (lambda: waxman(5, beta=0), "beta is 0; expected a number above 0 and at most 1"),
+        (lambda: star(2.5), "nodes: 2.5 is not valid; expected an integer"),  # type: ignore[arg-type]
+        (lambda: waxman(5, -1), "seed: -1 is not valid; expected an integer, 0 or more"),
+        (lambda: waxman(5, beta=0), "beta: 0 is not valid; expected a number above 0, at most 1"),
         (lambda: waxman(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
-        (lambda: power_law(10, exponent=1.0), "exponent is 1.0; expected a number above 1"),
+        (lambda: power_law(10, exponent=1.0), "exponent: 1.0 is not valid; expected a number above 1"),
         (lambda: barabasi_albert(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
-        (lambda: waxman(5, cost="hops"), "cost is 'hops'; expected 'distance' or 'unit'"),
+        (lambda: waxman(5, cost="hops"), 'cost: "hops" is not valid; expected "distance" or "unit"'),
     ],
 )
 def test_impossible_sizes_are_refused(make: Callable[[], Topology], message: str) -> None:

@@ -39,9 +39,8 @@ def double_ring(n: int) -> Topology:
 
 @pytest.fixture
 def doubled() -> Iterator[None]:
-    register(
-        double_ring, "A ring of twice as many nodes.", n=option("Half of the nodes.", key="nodes", low=2)
-    )
+    add = register("A ring of twice as many nodes.", n=option("Half of the nodes.", key="nodes", low=2))
+    add(double_ring)
     yield
     GENERATORS.unregister("double_ring")
 
