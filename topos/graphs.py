@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
-from xml.etree.ElementTree import TreeBuilder
-from xml.parsers import expat
+from xml.etree import ElementTree
 
 import networkx as nx
 from networkx.readwrite.graphml import GraphMLReader
@@ -37,9 +36,7 @@ def read_graphml(name: str, text: bytes, *, keep_properties: bool = False, large
     """
     try:
         graph = _graph(text)
-    except (expat.ExpatError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
-        if isinstance(error, TopologyError):
-            raise
+    except (ElementTree.ParseError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
         raise TopologyError(f"not valid GraphML: {error}") from error
     return from_networkx(graph, name=name, keep_properties=keep_properties, largest=largest)
 
@@ -50,40 +47,21 @@ def _graph(text: bytes) -> nx.Graph:
     `networkx.parse_graphml` would leave all graphs but the first out, without a note, and takes a document
     without a namespace as a string only.
     """
-    tree, reader = TreeBuilder(), GraphMLReader()
-    of_root: list[str] = []
-    lines = []
-
-    def begins(tag: str, attributes: dict[str, str]) -> None:
-        namespace, _, local = tag.rpartition(" ")
-        if not of_root:
-            of_root.append(namespace)
-        if namespace == of_root[0]:
-            tag = f"{{{reader.NS_GRAPHML}}}{local}"
-            if local == "graph":
-                lines.append(parser.CurrentLineNumber)
-            elif local == "key" and attributes.get("attr.name") in _PROPERTIES:
+    root, reader = ElementTree.fromstring(text), GraphMLReader()
+    namespace = root.tag.rpartition("}")[0]
+    for element in root.iter():
+        own, _, local = element.tag.rpartition("}")
+        if own == namespace:
+            element.tag = f"{{{reader.NS_GRAPHML}}}{local}"
+            if local == "key" and element.get("attr.name") in _PROPERTIES:
                 # `_number` converts these, where they are kept.
-                attributes["attr.type"] = "string"
-        elif namespace:
-            tag = f"{{{namespace}}}{local}"
-        tree.start(tag, attributes)
-
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.buffer_text = True
-    parser.StartElementHandler = begins
-    parser.EndElementHandler = tree.end
-    parser.CharacterDataHandler = tree.data
-    parser.Parse(text, True)
-    if not lines:
-        raise TopologyError("not valid GraphML: it has no <graph>")
-    if len(lines) > 1:
-        raise TopologyError(f"line {lines[1]}: another <graph>; expected one, with all nodes and edges")
-    root = tree.close()
-    found = root.find(f"{{{reader.NS_GRAPHML}}}graph")
-    if found is None:
-        raise TopologyError(f"line {lines[0]}: <graph> is not within <graphml>")
-    return reader.make_graph(found, *reader.find_graphml_keys(root))
+                element.set("attr.type", "string")
+    graphs = list(root.iter(f"{{{reader.NS_GRAPHML}}}graph"))
+    if len(graphs) != 1:
+        raise TopologyError(f"it has {len(graphs)} <graph>; expected one, with all nodes and edges")
+    if graphs[0] not in list(root):
+        raise TopologyError("its <graph> is not within <graphml>")
+    return reader.make_graph(graphs[0], *reader.find_graphml_keys(root))
 
 
 def from_networkx(

@@ -105,19 +105,11 @@ def from_json(text: str) -> Topology:
         raise TopologyError(f"not valid JSON: {error}") from error
     if not isinstance(document, dict) or not document.keys() >= {"name", "nodes", "links"}:
         raise TopologyError('expected an object with "name", "nodes" and "links"')
-    name = document["name"]
-    if not isinstance(name, str):
-        raise TopologyError(f"name is {name!r}; expected a string")
-    nodes = []
-    for position, entry in enumerate(_objects(document, "nodes")):
-        nodes.append(_node(f"node {position}", entry))
-    links = _objects(document, "links")
-    specs = []
+    links = _tables(document, "links")
     for position, entry in enumerate(links):
-        where = f"link {position}"
-        _check_keys(where, entry, _JSON_LINK_KEYS)
-        specs.append(_link(where, {key: entry[key] for key in LINK_KEYS if entry.get(key) is not None}))
-    topology = build(name, nodes, specs)
+        _check_keys(f"link {position}", entry, _JSON_LINK_KEYS)
+    specs = [{key: entry[key] for key in LINK_KEYS if entry.get(key) is not None} for entry in links]
+    topology = from_table("", {"name": document["name"], "node": _tables(document, "nodes"), "link": specs})
     for link, entry in zip(topology.links, links, strict=True):
         for key in ("index", "u_port", "v_port"):
             # They follow from the order of the links; others would make captures and tables disagree.
@@ -126,13 +118,6 @@ def from_json(text: str) -> Topology:
                     f"link {link.index}: {key} is {entry.get(key)!r}; expected {getattr(link, key)}"
                 )
     return topology
-
-
-def _objects(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    entries = document[key]
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise TopologyError(f"{key}: expected a list of objects")
-    return entries
 
 
 def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -> Topology:
@@ -156,11 +141,11 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     name = document.get("name", default_name)
     if not isinstance(name, str):
         raise TopologyError(f"{lines.of_key('name')}name is {name!r}; expected a string")
-    declared = _tables(document, "node", lines)
+    declared = _tables(document, "node", lines.of_key("node"))
     if declared and not any("id" in entry for entry in declared):
         declared = [{"id": i, **entry} for i, entry in enumerate(declared)]
     nodes = [_node(lines.of_table("node", i), entry) for i, entry in enumerate(declared)]
-    links = _tables(document, "link", lines)
+    links = _tables(document, "link", lines.of_key("link"))
     ids = {node.name: node.id for node in nodes if node.name is not None}
     if not nodes and links and all(isinstance(entry.get(end), str) for entry in links for end in _ENDS):
         for entry in links:
@@ -202,10 +187,10 @@ def _from_toml(stem: str, text: str) -> Topology:
     return from_table(stem, document, text)
 
 
-def _tables(document: Mapping[str, Any], key: str, lines: _Lines) -> list[dict[str, Any]]:
+def _tables(document: Mapping[str, Any], key: str, where: str = "") -> list[dict[str, Any]]:
     entries = document.get(key, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise TopologyError(f"{lines.of_key(key)}{key}: expected tables that begin with [[{key}]]")
+        raise TopologyError(f"{where}{key}: expected a list of tables ([[{key}]] in TOML)")
     return entries
 
 

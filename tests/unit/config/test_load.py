@@ -193,7 +193,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ),
         ('"pair.toml"', '"pair.toml"\ngenerator = "ring"', "has file and generator; expected one of"),
         ('"pair.toml"', '"pair.toml"\nnodes = 3', "unknown key 'nodes'; expected one of: file"),
-        ('file = "pair.toml"', "link = 3", "link: expected tables that begin with [[link]]"),
+        ('file = "pair.toml"', "link = 3", "link: expected a list of tables ([[link]] in TOML)"),
         ('[topology]\nfile = "pair.toml"', "topology = 3", "is not a table; expected a section [topology]"),
     ],
     "[topology] ": [

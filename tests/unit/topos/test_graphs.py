@@ -92,7 +92,7 @@ def test_a_file_in_another_encoding_than_it_declares_is_refused(tmp_path: Path, 
 
 @pytest.mark.parametrize("prefix", ["", "g:"])
 @pytest.mark.parametrize("nested", [True, False])
-def test_another_graph_in_a_file_is_refused_with_its_line(prefix: str, nested: bool) -> None:
+def test_another_graph_in_a_file_is_refused(prefix: str, nested: bool) -> None:
     inner = f"<{prefix}graph><{prefix}node id='b'/></{prefix}graph>"
     text = (
         f"<{prefix}graphml xmlns{':g' if prefix else ''}='http://graphml.graphdrawing.org/xmlns'>\n"
@@ -100,7 +100,7 @@ def test_another_graph_in_a_file_is_refused_with_its_line(prefix: str, nested: b
         f"{inner if nested else ''}</{prefix}node>\n</{prefix}graph>\n"
         f"{'' if nested else inner}</{prefix}graphml>"
     )
-    with pytest.raises(TopologyError, match=f"^line {4 if nested else 6}: another <graph>"):
+    with pytest.raises(TopologyError, match="it has 2 <graph>; expected one"):
         read_graphml("a", text.encode())
 
 
@@ -234,8 +234,8 @@ def test_nodes_that_are_their_numbers_have_no_names() -> None:
     ("text", "message"),
     [
         ("<graphml", "not valid GraphML"),
-        ("<graphml></graphml>", "not valid GraphML: it has no <graph>"),
-        ("<x><y><graph/></y></x>", "line 1: <graph> is not within <graphml>"),
+        ("<graphml></graphml>", "not valid GraphML: it has 0 <graph>"),
+        ("<x><y><graph/></y></x>", "its <graph> is not within <graphml>"),
         (_ZOO.replace('source="1" target="7"', 'source="1" target="0"'), "not connected"),
         (_ZOO.replace("12.5", "east"), "not valid GraphML: could not convert"),
     ],

@@ -97,7 +97,7 @@ def test_toml_nodes_may_be_left_out(tmp_path: Path) -> None:
         (
             _TOML[_TOML.index("[[node]]") :],
             "[link]\nu = 0",
-            "line 4: link: expected tables that begin with [[link]]",
+            "line 4: link: expected a list of tables ([[link]] in TOML)",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_json_has_the_fields_of_the_run_folder() -> None:
     ("change", "message"),
     [
         ({"name": 3}, "name is 3; expected a string"),
-        ({"nodes": {}}, "nodes: expected a list of objects"),
+        ({"nodes": {}}, "nodes: expected a list of tables"),
         ({"nodes": [{"id": "0"}]}, "node 0: id is '0'; expected an integer"),
         ({"links": [{"u": 0, "v": 1, "kost": 2}]}, "link 0: unknown key 'kost'; did you mean 'cost'?"),
         (
