@@ -10,35 +10,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
-from router.predicates import Filter, Predicate, Type
+from router.predicates import Filter, Operator, Predicate, Type
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.figures.alpha_constraints import (
     CODES,
-    FIRST_STRING,
-    INTEGER_SHARES,
-    INTEGERS,
-    STRING_SHARES,
-    WORDS,
     codes_of,
     constraint,
     constraint_bytes,
     implies,
     name_bytes,
     name_of,
-    word_of_rank,
-    zipf_weights,
 )
+from testbed.experiments.siena_ff.generate import MatchingWorkload, different_names, draw_table
 
 MOST = 6
+_OPERATORS = {"equal": Operator.EQ, "less": Operator.LT}
 #: Pairs of conjunctions that are compared at once.
 _PAIRS = 2_000_000
 
@@ -75,7 +71,12 @@ class Conjunctions:
         keys[rows, places] = 2 * table.name.astype(np.int64) + (table.type == Type.STRING)
         values = np.full((table.filters, MOST), -1, np.int64)
         values[rows, places] = codes_of(table.type, table.operator, table.value)
-        return _ordered(keys, values, sizes)
+        beyond = np.arange(MOST)[None, :] >= sizes[:, None]
+        keys[beyond] = np.iinfo(np.int16).max
+        order = np.argsort(keys, axis=1)
+        keys, values = np.take_along_axis(keys, order, axis=1), np.take_along_axis(values, order, axis=1)
+        keys[beyond] = -1
+        return cls(keys.astype(np.int16), values.astype(np.int16), sizes)
 
     def part(self, start: int, count: int) -> Conjunctions:
         rows = slice(start, start + count)
@@ -97,29 +98,30 @@ class Conjunctions:
 
 
 def draw(
-    count: int, names: int, rng: np.random.Generator, *, zipf: bool = False, low: int = 1, high: int = MOST
+    count: int,
+    names: int,
+    rng: np.random.Generator,
+    *,
+    zipf: bool = False,
+    low: int = 1,
+    high: int = MOST,
+    **constraints: Any,
 ) -> Conjunctions:
     """Returns random conjunctions of the slides' workload (part II).
 
     Args:
         names: number of attribute names, at most 8,191; `zipf`: of Zipf frequency, else all alike.
-        low, high: least and most constraints (uniform).
+        low, high: least and most constraints (uniform); at most as many as names.
+        constraints: parameters of `MatchingWorkload` beside its defaults.
     """
-    sizes = rng.integers(low, high, count, endpoint=True)
-    chosen = _distinct_names(count, names, rng, zipf)
-    strings = rng.random((count, MOST)) < 0.5
-    drawn = np.where(strings, _string_codes((count, MOST), rng), _integer_codes((count, MOST), rng))
-    return _ordered(chosen * 2 + strings, drawn, sizes)
-
-
-def _ordered(keys: Rows, values: Rows, sizes: Rows) -> Conjunctions:
-    """Returns conjunctions whose constraints, at the first places, are in the order of their keys."""
-    beyond = np.arange(MOST)[None, :] >= sizes[:, None]
-    keys[beyond] = np.iinfo(np.int16).max
-    order = np.argsort(keys, axis=1)
-    keys, values = np.take_along_axis(keys, order, axis=1), np.take_along_axis(values, order, axis=1)
-    keys[beyond], values[beyond] = -1, -1
-    return Conjunctions(keys.astype(np.int16), values.astype(np.int16), sizes)
+    start = np.append(0, np.cumsum(rng.integers(low, high, count, endpoint=True)))
+    workload = MatchingWorkload(int(start[-1]), 1, seed=int(rng.integers(2**32)), **constraints)
+    chosen = different_names(names, float(zipf), rng, start)
+    # Of the table, the constraints without their names and filters.
+    interface = np.ones(count, np.int32)
+    return Conjunctions.of_columns(
+        replace(draw_table(workload), interface=interface, start=start, name=chosen)
+    )
 
 
 def integer_constraints(
@@ -133,39 +135,14 @@ def integer_constraints(
     Args:
         names: number of attribute names, at least as many as the constraints of a conjunction.
     """
-    keys = 2 * _distinct_names(count, names, rng, zipf=False)
-    values = rng.integers(0, INTEGERS, (count, MOST)) + (INTEGERS if operator == "less" else 0)
-    return _ordered(keys, values, np.full(count, constraints))
-
-
-def _distinct_names(count: int, names: int, rng: np.random.Generator, zipf: bool) -> Rows:
-    """The names of each row, drawn one after the other, each until it differs from those before it."""
-    ends = np.cumsum(zipf_weights(names)) if zipf else None
-    chosen = np.empty((count, MOST), np.int64)
-    for place in range(min(MOST, names)):
-        open_ = np.arange(count)
-        while len(open_):
-            drawn = (
-                rng.integers(0, names, len(open_))
-                if ends is None
-                else np.minimum(np.searchsorted(ends, rng.random(len(open_)), side="right"), names - 1)
-            )
-            chosen[open_, place] = drawn
-            open_ = open_[(chosen[open_, :place] == drawn[:, None]).any(axis=1)]
-    return chosen
-
-
-def _integer_codes(shape: tuple[int, int], rng: np.random.Generator) -> Rows:
-    operators = rng.choice(len(INTEGER_SHARES), shape, p=INTEGER_SHARES)
-    return operators * INTEGERS + rng.integers(0, INTEGERS, shape)
-
-
-def _string_codes(shape: tuple[int, int], rng: np.random.Generator) -> Rows:
-    operators = rng.choice(len(STRING_SHARES), shape, p=STRING_SHARES)
-    ends = np.cumsum(zipf_weights(WORDS))
-    ranks = np.minimum(np.searchsorted(ends, rng.random(shape), side="right"), WORDS - 1)
-    found: Rows = FIRST_STRING + operators * WORDS + word_of_rank()[ranks]
-    return found
+    of_each = {_OPERATORS[operator]: 1}
+    return draw(
+        *(count, names, rng),
+        low=constraints,
+        high=constraints,
+        strings_percent=0,
+        integer_operators=of_each,
+    )
 
 
 def kept(conjunctions: Conjunctions) -> Rows:

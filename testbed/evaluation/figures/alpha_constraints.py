@@ -1,10 +1,8 @@
 """Constraints of the slides' workload (part II) as numbers, their implications, and alpha of predicates.
 
-An integer constraint is one of =, < and > (60, 20 and 20 %) with one of 100 values. A string constraint is
-one of =, prefix, suffix, substring, < and > (35, 15, 15, 15, 10 and 10 %) with one of 1,000 words, of Zipf
-frequency. Operators and words are those of the tables with which matching is measured
-(`testbed.experiments.siena_ff`). Alpha of independent random predicates is at the end, by formula and by
-drawing.
+Operators and words are those of the tables with which matching is measured
+(`testbed.experiments.siena_ff.generate`): integers of 100 values, and 1,000 words. Alpha of independent
+random predicates is at the end, by formula and by drawing.
 """
 
 from __future__ import annotations
@@ -22,8 +20,6 @@ INTEGERS, WORDS = 100, 1_000
 #: Attribute names, at most.
 NAMES = 8_192
 _INTEGER_OPERATORS, _STRING_OPERATORS = tuple(INTEGER_OPERATORS), tuple(STRING_OPERATORS)
-INTEGER_SHARES = tuple(weight / 100 for weight in INTEGER_OPERATORS.values())
-STRING_SHARES = tuple(weight / 100 for weight in STRING_OPERATORS.values())
 #: Numbers of integer constraints come first.
 FIRST_STRING = len(_INTEGER_OPERATORS) * INTEGERS
 CODES = FIRST_STRING + len(_STRING_OPERATORS) * WORDS

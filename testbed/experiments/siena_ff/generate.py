@@ -155,7 +155,7 @@ def draw_table(workload: MatchingWorkload) -> ConstraintColumns:
             f" {filters:,} filters: expected one filter or more an interface"
         )
     interface = 1 + np.arange(filters, dtype=np.int64) * workload.interfaces // filters
-    name = _different_names(workload, random, start)
+    name = different_names(workload.words, workload.zipf, random, start)
     total = workload.constraints
     string = random.random(total) * 100 < workload.strings_percent
     operator = np.where(
@@ -185,7 +185,8 @@ def draw_messages(workload: MatchingWorkload) -> Iterator[Message]:
     for first in range(0, workload.messages, _BATCH):
         sizes = _integers(random, fewest, most, min(_BATCH, workload.messages - first))
         start = np.concatenate(([0], np.cumsum(sizes)))
-        names = [words[rank] for rank in _different_names(workload, random, start).tolist()]
+        ranks = different_names(workload.words, workload.zipf, random, start)
+        names = [words[rank] for rank in ranks.tolist()]
         string = random.random(len(names)) * 100 < workload.strings_percent
         drawn = _draw_values(workload, random, string).tolist()
         values: list[Value] = [words[v] if s else v for v, s in zip(drawn, string.tolist(), strict=True)]
@@ -218,15 +219,15 @@ def _filter_starts(workload: MatchingWorkload, random: np.random.Generator) -> n
     return ends
 
 
-def _different_names(
-    workload: MatchingWorkload, random: np.random.Generator, start: npt.NDArray[np.int64]
+def different_names(
+    count: int, exponent: float, random: np.random.Generator, start: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """Returns a rank of the dictionary for each place [start[-1]], distinct within each group.
+    """Returns a rank of `count` names for each place [start[-1]], distinct within each group.
 
     Draws the first places of all groups, then the second places, and so on; a rank that the group has already
     is drawn again.
     """
-    cumulative = zipf(workload.words, workload.zipf)
+    cumulative = zipf(count, exponent)
     names = np.empty(int(start[-1]), np.int32)
     sizes = np.diff(start)
     for place in range(int(sizes.max(initial=0))):

@@ -198,7 +198,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "[topology] ": [
         ('file = "pair.toml"', 'generator = "rings"', "generator: unknown generator 'rings'; did"),
-        ('file = "pair.toml"', 'generator = "line"', "nodes: missing; expected an integer, 1 or more"),
+        ('file = "pair.toml"', 'generator = "line"', "nodes: missing; expected an integer from 1 to 100000"),
     ],
     "[links] ": [
         ("loss_percent = 1", "loss_percent = 101", "loss_percent: 101 is not valid; expected a number"),
@@ -316,7 +316,7 @@ def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     assert _problems(_write(tmp_path, text)) == [
         "unknown key 'time_scal'; did you mean 'time_scale'?",
         "duration_s: missing; expected a number above 0, at most 1e+09",
-        "[topology] nodes: 2 is not valid; expected an integer, 3 or more",
+        "[topology] nodes: 2 is not valid; expected an integer from 3 to 100000",
         "[protocol] hop_limit: 0 is not valid; expected an integer from 1 to 255",
     ]
 
