@@ -97,6 +97,14 @@ def add_experiment(parser: ArgumentParser) -> None:
         dest="overrides",
         help="another value for a key of the file, for example time_scale=30 or workload.senders_percent=50",
     )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        action="append",
+        dest="overrides",
+        type=lambda text: f"seed={text}",
+        help="as --set seed=N",
+    )
 
 
 def overrides(arguments: Namespace) -> dict[str, str]:

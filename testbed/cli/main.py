@@ -94,6 +94,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     chosen = next((argument for argument in argv if not argument.startswith("-")), None)
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        # Of arguments that are left over, the command's usage is shown and not that of all commands.
+        command.set_defaults(parser=command)
         if name == chosen and (declare := _function(module, f"{name}_arguments")) is not None:
             declare(command)
     return parser
@@ -109,7 +111,9 @@ def _run(argv: Sequence[str]) -> int:
 
     open_closed_streams()
     end_like_ctrl_c()
-    arguments = build_parser(argv).parse_args(argv)
+    arguments, left_over = build_parser(argv).parse_known_args(argv)
+    if left_over:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(left_over)}")
     # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMINISTRATION])
     if path := os.environ.get("PYTHONPATH"):

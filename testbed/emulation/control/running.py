@@ -35,6 +35,8 @@ from topos import PROPERTIES, Topology
 _ADVERTISEMENTS = ("RA", "XRA")
 #: Names of properties of links in commands (`loss`), without the units: percent, Mbit/s, milliseconds.
 _SETTINGS = {name.rpartition("_")[0]: name for name in PROPERTIES}
+#: Units that may follow the number, by the end of the property's name.
+_UNITS = {"percent": "%", "ms": "ms", "mbps": "Mbit/s"}
 #: Wall seconds to wait for the answer to a command.
 _TIMEOUT_S = 30.0
 #: Environment of commands on a node.
@@ -196,9 +198,10 @@ class Running:
         for setting in settings:
             name, _, value = setting.partition("=")
             try:
-                properties[_SETTINGS[name]] = float(value)
+                number = float(value.removesuffix(_UNITS[_SETTINGS[name].rpartition("_")[2]]))
+                properties[_SETTINGS[name]] = number
             except (KeyError, ValueError) as error:
-                expected = " ".join(f"{each}=NUMBER" for each in _SETTINGS)
+                expected = ", ".join(f"{each}=NUMBER" for each in _SETTINGS)
                 raise InputError(f"{setting}: expected {expected}") from error
         if not properties:
             raise InputError("set: expected a setting, such as loss=1 or bandwidth=5")

@@ -86,7 +86,9 @@ def steps_of(events: Iterable[Event]) -> list[Step]:
 def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
     u, v = ends
     if not any({link.u, link.v} == {u, v} for link in topology.links):
-        yield "link", f"nodes {u} and {v} are not joined; expected the ends of a link"
+        # A node that does not exist has no neighbours.
+        near = ", ".join(map(topology.label, sorted(topology.neighbours(u).values()))) or "no node"
+        yield "link", f"nodes {u} and {v} are not joined; {u} is joined to {near}"
 
 
 @dataclass(frozen=True)

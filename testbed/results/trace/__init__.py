@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from captures.tables.query import Database
-from router.predicates import matches
+from router.predicates import Message, Predicate, matches, type_of
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.support.errors import InputError
+from testbed.terminal import put
+from testbed.terminal.numbers import counted
 
 
 @dataclass(slots=True)
@@ -172,7 +177,24 @@ def listed(database: Database, where: str | None = None, *, missed: bool = False
         predicate = parse_predicate(where)
     except ValueError as error:
         raise InputError(f"--where: {error}") from error
-    return [one for one in messages if matches(predicate, parse_message(one.message))]
+    parsed = [(one, parse_message(one.message)) for one in messages]
+    found = [one for one, message in parsed if matches(predicate, message)]
+    if not found and (hint := type_hint(predicate, [message for _, message in parsed])):
+        put(f"cbcb: {hint}", file=sys.stderr)
+    return found
+
+
+def type_hint(predicate: Predicate, messages: Sequence[Message]) -> str:
+    """Says that messages have an attribute in another type than the predicate asks for; empty: none has."""
+    for constraint in (each for filter_ in predicate for each in filter_):
+        types = Counter(type_of(each[constraint.name]) for each in messages if constraint.name in each)
+        if types and constraint.type not in types:
+            kind, count = types.most_common(1)[0]
+            return (
+                f"no message has {constraint.name} as {constraint.type.name.lower()}; "
+                f"{counted(count, 'message')} with {constraint.name} as {kind.name.lower()}"
+            )
+    return ""
 
 
 def find(database: Database, text: str) -> Listed:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from router.predicates import Filter, matches_constraint
+from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.printer import format_constraint, format_predicate
 from testbed.results.trace import Branch, Listed, Pruned, Receiver, Stop, Trace
 from testbed.terminal import printable
 from testbed.terminal.numbers import counted
@@ -142,7 +145,8 @@ def _receiver(receiver: Receiver) -> str:
 def _end(trace: Trace, branch: Branch) -> str:
     to = "?" if branch.to is None else trace.host(branch.to)
     if branch.pruned is not None:
-        return f"✂ {to}{_beyond(trace, branch.pruned)}  {_reason(branch.pruned, branch.interface)}"
+        reason = _reason(branch.pruned, branch.interface, trace.message)
+        return f"✂ {to}{_beyond(trace, branch.pruned)}  {reason}"
     if branch.off_tree:
         return f"· {to}  by interface {branch.interface}: dropped there, its reverse path is another"
     return f"· {to}  by interface {branch.interface}: reached before by another way"
@@ -156,7 +160,7 @@ def _beyond(trace: Trace, pruned: Pruned) -> str:
     return f" (and beyond it {', '.join(behind[:_NODES_NAMED])}{f' and {more} more' if more > 0 else ''})"
 
 
-def _reason(pruned: Pruned, interface: int) -> str:
+def _reason(pruned: Pruned, interface: int, text: str) -> str:
     name = f"p{interface}"
     if pruned.predicate is None:
         return f"not sent there; {name} is not known"
@@ -165,7 +169,16 @@ def _reason(pruned: Pruned, interface: int) -> str:
     if pruned.predicate == "none":
         return f"{name} is empty"
     if not pruned.matches:
-        return f"{name} does not select it: {pruned.predicate}"
+        predicate, message = parse_predicate(pruned.predicate), parse_message(text)
+
+        def marked(filter_: Filter) -> str:
+            texts = (
+                ("" if matches_constraint(each, message) else "✗") + format_constraint(each)
+                for each in filter_
+            )
+            return " and ".join(texts)
+
+        return f"{name} does not select it: {format_predicate(predicate, marked)}"
     if pruned.known == "now":
         return f"{name} selects it now, that of the moment did not: {pruned.predicate}"
     if pruned.known == "end":

@@ -102,6 +102,15 @@ def test_help_on_a_command_comes_at_once() -> None:
     assert slow & set(printed.splitlines()[-1].split()) == set()
 
 
+def test_a_seed_may_be_given_by_itself_and_the_usage_is_that_of_the_command() -> None:
+    _, printed, _ = _cbcb("check", "ring5", "--seed", "7")
+    assert "seed        7" in printed
+    status, _, said = _cbcb("check", "ring5", "--sed", "7")
+    assert status == 2
+    assert said.startswith("usage: cbcb check ")
+    assert said.endswith("cbcb check: error: unrecognized arguments: --sed 7")
+
+
 def test_the_version_is_that_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert declared["project"]["dynamic"] == ["version"]

@@ -249,7 +249,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ("price = 300", "price = ", "message: "),
     ],
     "[events 3] ": [
-        ("[1, 0]", "[2, 0]", "link: nodes 2 and 0 are not joined; expected the ends of a link"),
+        ("[1, 0]", "[2, 0]", "link: nodes 2 and 0 are not joined; 2 is joined to 1"),
         ("[1, 0]", "[1, 0, 2]", "link: [1, 0, 2] is not valid; expected two node ids, such as [0, 1]"),
         (
             'action = "link_down"\nlink = [1, 0]',

@@ -38,3 +38,19 @@ def test_a_program_that_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(running, "enter_network_namespace", lambda _namespace: None)
     with pytest.raises(InputError, match="-c 1: this machine has no program no-such-ping"):
         Running.find(None).replace_process(0, ["no-such-ping", "-c", "1"], "exec 0 -- no-such-ping -c 1")
+
+
+@pytest.mark.usefixtures("own")
+def test_properties_of_a_link_may_have_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def ask(_: Running, request: dict[str, object]) -> dict[str, object]:
+        asked.append(request["event"])
+        return {}
+
+    monkeypatch.setattr(Running, "ask", ask)
+    Running.find(None).shape_link(0, 1, ["loss=1.5%", "delay=20ms", "bandwidth=5Mbit/s", "jitter=2"])
+    values = {"loss_percent": 1.5, "delay_ms": 20.0, "bandwidth_mbps": 5.0, "jitter_ms": 2.0}
+    assert asked == [{"action": "link_impair", "link": [0, 1], **values}]
+    with pytest.raises(InputError, match="loss=1ms: expected loss=NUMBER, bandwidth=NUMBER"):
+        Running.find(None).shape_link(0, 1, ["loss=1ms"])

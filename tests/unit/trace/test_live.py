@@ -65,7 +65,7 @@ def test_a_message_is_followed_by_what_has_been_written_and_what_is_not_known_is
     # One receiver was not sent the message: its row selects it no more.
     fourth = list(live_trace(run, _tables, "0:4"))
     assert fourth[2] == "1 delivered, 2 expected, 1 MISSED; at 2 routers; pruned at 1 interfaces"
-    assert any(line.endswith("✂ r2  p2 does not select it: price < 40") for line in fourth), fourth
+    assert any(line.endswith("✂ r2  p2 does not select it: ✗price < 40") for line in fourth), fourth
     assert "p1, p2, ... are those that the routers have now" in fourth[-3]
     listing = list(live_listing(run))
     assert [line.split()[0] for line in listing] == ["message", "0:1", "0:2", "0:3", "0:4", "(4"]

@@ -233,7 +233,7 @@ def test_a_message_that_no_application_requested(run: Path, capsys: pytest.Captu
     assert said[5:8] == [
         "└─ r1  by interface 1, hop 1, +1.00 ms",
         "   ├─ ✗ false positive: neither forwarded nor delivered",
-        "   └─ ✂ r2  p2 does not select it: price < 100",
+        "   └─ ✂ r2  p2 does not select it: ✗price < 100",
     ]
     assert said[-1].startswith("p1, p2, ... are those of the end of the run")
 
@@ -261,6 +261,8 @@ def test_messages_are_listed_and_found(run: Path, capsys: pytest.CaptureFixture[
 
     assert numbers() == ["0:1", "0:2", "0:3", "0:4"]
     assert numbers("--where", "price >= 150") == ["0:2", "0:3"]
+    assert main(["trace", str(run), "--where", "price >= 150.0"]) == 0
+    assert "no message has price as double; 4 messages with price as integer" in capsys.readouterr().err
     assert numbers("--missed") == ["0:4"]
     assert main(["trace", str(run), "0:9"]) == 2
     assert "0:9: no such message; node 0 sent 4, 0:1 to 0:4" in capsys.readouterr().err
