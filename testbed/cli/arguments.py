@@ -149,7 +149,6 @@ def load(arguments: Namespace) -> Experiment:
 
 
 def add_force(parser: ArgumentParser) -> None:
-    """--force, against `testbed.emulation.run.demand`."""
     parser.add_argument(
         "--force",
         action="store_true",
@@ -186,7 +185,6 @@ def add_master(parser: ArgumentParser, default: str) -> None:
 
 
 def add_engine(parser: ArgumentParser) -> None:
-    """--engine of the accounting."""
     parser.add_argument(
         "--engine",
         choices=("spark", "duckdb"),
@@ -196,7 +194,6 @@ def add_engine(parser: ArgumentParser) -> None:
 
 
 def add_other_code(parser: ArgumentParser, *choices: str) -> None:
-    """--other-code: one of `testbed.evaluation.sweeps.OTHER_CODE`."""
     meanings = {
         "refuse": "name them and end",
         "keep": "take their numbers",
@@ -213,7 +210,6 @@ def add_other_code(parser: ArgumentParser, *choices: str) -> None:
 
 
 def add_style(parser: ArgumentParser, default: str | None, meaning: str) -> None:
-    """--style of figures (`testbed.results.report.style.STYLES`)."""
     parser.add_argument(
         "--style",
         choices=STYLE_NAMES,
@@ -223,7 +219,6 @@ def add_style(parser: ArgumentParser, default: str | None, meaning: str) -> None
 
 
 def add_port(parser: ArgumentParser, name: str) -> None:
-    """The option `name`: the port of the page of a live run."""
     parser.add_argument(
         name,
         type=port,

@@ -78,7 +78,6 @@ def _refused(experiment: Experiment) -> list[str]:
 
 
 def describe(experiment: Experiment, workload: Workload) -> str:
-    """A few lines on what the experiment does."""
     topology = experiment.topology
     return "\n".join(
         [

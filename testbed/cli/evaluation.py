@@ -87,7 +87,6 @@ def plot_arguments(parser: ArgumentParser) -> None:
 
 
 def plot_command(arguments: Namespace) -> None:
-    """Writes the plot and its numbers, and prints the latter."""
     from router.options import options_of
     from testbed.evaluation.sweeps.folder import read_runs, sources_of
     from testbed.evaluation.sweeps.plots import save

@@ -102,7 +102,6 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; returns its exit status."""
     return reported(lambda: _run(sys.argv[1:] if argv is None else argv))
 
 

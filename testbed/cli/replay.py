@@ -101,7 +101,6 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
 
 
 def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
-    """Prints the routing tables at a moment."""
     t_ns = read_clock(RunLayout(run_dir)).wall_ns(at_s)
     for node in nodes:
         (state,) = states_at(RunLayout(run_dir).recording(node), [t_ns])
@@ -112,7 +111,6 @@ def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
 
 
 def _described(row: Row, interfaces: Mapping[int, int]) -> str:
-    """The interface and the scope of a row."""
     if row.interface is None:
         return row.scope
     behind = f"node {interfaces[row.interface]}" if row.interface else "applications"
@@ -120,7 +118,6 @@ def _described(row: Row, interfaces: Mapping[int, int]) -> str:
 
 
 def _show(run_dir: Path, nodes: Iterable[int]) -> int:
-    """Prints events and the live router's answers."""
     for node in nodes:
         for line in describe(Recording(RunLayout(run_dir).recording(node))):
             put(f"r{node} {line}")

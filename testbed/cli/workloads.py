@@ -69,7 +69,6 @@ _DEFAULTS = MatchingWorkload()
 
 
 def add_matching(parser: ArgumentParser) -> None:
-    """The options of `cbcb workload match`."""
     numbers: tuple[tuple[str, type, str], ...] = (
         ("constraints", int, "constraints of the whole table, at most 5,000,000"),
         ("interfaces", int, "interfaces, numbered from 1, at most 1,000,000"),

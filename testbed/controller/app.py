@@ -234,7 +234,6 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             self._fail(f"{type(error).__name__}: {error}", error)
 
     def _fail(self, text: str, error: Exception) -> None:
-        """Ends the controller."""
         # The log may be what cannot be written, or be closed at the end.
         with suppress(OSError, ValueError), _FRAMEWORK.turn:
             self._log.write("failed", Failed(error=text))
@@ -332,7 +331,6 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             )
 
     def _ethernet(self, node: int, frame: Frame) -> list[bytes]:
-        """The Ethernet frames that carry a frame to a router."""
         head, guard = ROUTER_DESTINATION + _ETHERNET, self._guard
         if guard is None:
             return [head + payload for payload in fragment(frame)]

@@ -145,8 +145,6 @@ class _Epoch:
 
 @dataclass(slots=True)
 class _Outstanding:
-    """A frame that has not been acknowledged."""
-
     frame: Frame
     wait: float
     due: float
@@ -479,7 +477,6 @@ class Distribution:
             self._queue[node] = None
 
     def _may_disturb(self, node: int, now: float) -> bool:
-        """Whether a router may make a new epoch for all."""
         timing = self._timing
         rested_at = max(self._routers[node].rested_at, now)
         return rested_at <= now + (timing.restarts - 1) * timing.restart_s
@@ -572,7 +569,6 @@ class Distribution:
         return Frame(FrameType.COMMIT, node, seq, epoch.number, 1, Commit(oldest))
 
     def _next_number(self) -> int:
-        """Returns the low half of the number of the next frame to a router."""
         self._seq += 1
         return self._seq % (1 << COUNTER_BITS)
 

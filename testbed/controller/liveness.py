@@ -110,7 +110,6 @@ class Liveness:
 
     @property
     def down_ports(self) -> frozenset[tuple[int, int]]:
-        """(node, port) of the ports that are down."""
         return frozenset(self._down_ports)
 
     def inherit(self, down_ports: Iterable[tuple[int, int]]) -> None:

@@ -16,7 +16,7 @@ class of r alone. So a bit for each pair of classes is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -93,9 +93,7 @@ def spt_trees(
     A node that is down is neither a source nor on a path. In a partitioned network each tree spans its
     source's component.
     """
-    links = _links_up(topology, down_links, down_nodes)
-    count = len(topology.nodes)
-    return _shortest_path_forest(Adjacency.of(count, links), _sources_up(count, down_nodes), links)
+    return _forest(topology, down_links, down_nodes)
 
 
 def reverse_path_trees(
@@ -116,11 +114,8 @@ def spanning_trees(
 
     The weights of this module make it unique, and comparing them means comparing cost, then index.
     """
-    links = _links_up(topology, down_links, down_nodes)
-    count = len(topology.nodes)
     # The paths of an acyclic graph are its shortest paths.
-    used = spanning_links(count, links)
-    return _shortest_path_forest(Adjacency.of(count, used), _sources_up(count, down_nodes), links)
+    return _forest(topology, down_links, down_nodes, spanning_links)
 
 
 def spanning_links(count: int, links: Iterable[Link]) -> list[Link]:
@@ -174,18 +169,21 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
     return tables_of(adjacency, forest.sources, forest.parents, forest.floods)
 
 
-def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> tuple[Link, ...]:
-    return tuple(
+def _forest(
+    topology: Topology,
+    down_links: frozenset[int],
+    down_nodes: frozenset[int],
+    used: Callable[[int, Sequence[Link]], Sequence[Link]] = lambda _count, links: links,
+) -> Forest:
+    """Shortest-path trees over those of the links in use that `used` chooses."""
+    count = len(topology.nodes)
+    links = tuple(
         link
         for link in topology.links
         if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
     )
-
-
-def _shortest_path_forest(
-    adjacency: Adjacency, sources: npt.NDArray[np.intp], links: tuple[Link, ...]
-) -> Forest:
-    count, found = len(adjacency.first) - 1, parents_from(adjacency, sources)
+    sources = np.array([node for node in range(count) if node not in down_nodes], np.intp)
+    found = parents_from(Adjacency.of(count, used(count, links)), sources)
     if len(sources) == count:
         return Forest(sources, found, links)  # Not a second matrix: at 10,000 nodes each takes 400 MB.
     parents = np.full((count, count), NO_PARENT, np.int32)
@@ -200,10 +198,6 @@ def parents_from(adjacency: Adjacency, sources: npt.NDArray[np.intp]) -> npt.NDA
     found = np.full((len(sources), len(adjacency.first) - 1), NO_PARENT, np.int32)
     shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, found)
     return found
-
-
-def _sources_up(count: int, down_nodes: frozenset[int]) -> npt.NDArray[np.intp]:
-    return np.array([node for node in range(count) if node not in down_nodes], np.intp)
 
 
 #: Broadcast layers by the name that experiment files give.

@@ -43,8 +43,6 @@ _FEATURES = {
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """The kernel's features for shaping."""
-
     netem: bool
     tbf: bool
     nft_egress: bool

@@ -25,7 +25,6 @@ def new_tag() -> str:
 
 
 def switch_name(node: int) -> str:
-    """Bridge of a node, and its name in Mininet."""
     return f"s{node}"
 
 
@@ -35,7 +34,6 @@ def port_device(node: int, port: int) -> str:
 
 
 def host_name(node: int) -> str:
-    """Mininet name of the host."""
     return f"r{node}"
 
 

@@ -79,20 +79,16 @@ class RunState:
 
     @property
     def switches(self) -> Path:
-        """Folder of the switches' daemons."""
         return self.folder / "switches"
 
     def socket(self, node: int) -> Path:
-        """Application socket of a node's router."""
         return self.folder / f"r{node}.sock"
 
     @property
     def controller_windows(self) -> Path:
-        """Replay windows of the controller."""
         return self.folder / "controller.windows"
 
     def windows(self, node: int) -> Path:
-        """Replay windows of a node's router."""
         return self.folder / f"r{node}.windows"
 
     @property
@@ -102,7 +98,6 @@ class RunState:
 
     @property
     def clock(self) -> Path:
-        """Page of the experiment clock."""
         return self.folder / "clock"
 
     def add_processes(self, *pids: int) -> None:

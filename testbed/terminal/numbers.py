@@ -61,17 +61,14 @@ def plain(value: Any) -> str:
 
 
 def seconds(value: Any) -> str:
-    """Formats a time in seconds with about three digits."""
     return ABSENT if value is None else f"{significant(value)} s"
 
 
 def milliseconds(value: Any) -> str:
-    """Formats a time given in seconds as milliseconds, with three digits."""
     return ABSENT if value is None else f"{significant(1000 * value)} ms"
 
 
 def ratio(value: Any) -> str:
-    """Formats a ratio such as a stretch with three decimals."""
     return ABSENT if value is None else f"{value:.3f}"
 
 

@@ -42,7 +42,6 @@ def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
 
 
 def _attention(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Returns the rows about the attention-limited service; none with another."""
     if found is None:
         return []
     outcomes, broken = found["outcomes"], sum(found["violations"].values())
@@ -65,7 +64,6 @@ def _attention(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _private(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Returns the row about private matching; none of a run without."""
     if found is None:
         return []
     causes = ", ".join(f"{numbers.count(count)} {cause}" for cause, count in found["discarded"].items())
@@ -170,7 +168,6 @@ def _first(texts: list[str]) -> str:
 
 
 def _crossings(summary: Mapping[str, Any]) -> str:
-    """Returns the message crossings of CBCB beside those of other ways."""
     found = summary.get("message_crossings")
     if not found or not found["messages"]:
         return numbers.ABSENT

@@ -82,14 +82,12 @@ def _table(options: Iterable[Option]) -> str:
 
 
 def _meaning(option: Option) -> str:
-    """The meaning of a key, with that of each name of a registry."""
     if not isinstance(option.choices, Registry):
         return option.doc
     return " ".join([option.doc, *(f"`{name}`: {doc}" for name, doc in option.choices.docs.items())])
 
 
 def _values(option: Option) -> str:
-    """The permitted values and their unit."""
     if option.kind == "string" and option.choices:
         return ", ".join(f'`"{choice}"`' for choice in option.choices)
     words = option.expected.removeprefix("an ").removeprefix("a ").removesuffix(", at most 1e+09")

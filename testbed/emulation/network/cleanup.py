@@ -47,26 +47,27 @@ def clean_dead_runs() -> Cleaned:
             continue  # a live run has just ended and removed its state
         if state is not None and state.owner.alive():
             continue
-        failed = len(steps.failures)
-        if state is None:
-            steps.run(f"run {folder.name}", _refuse_unreadable, folder)
-        else:
-            killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
-        if len(steps.failures) == failed:
-            steps.run(f"run {folder.name}", remove_folder, folder)
-        if len(steps.failures) == failed:
+        ended = steps.run(f"run {folder.name}", _remove_dead, folder, state)
+        if ended is not None:
             tags.append(folder.name)
+            killed += ended
     return Cleaned(tuple(tags), killed, tuple(steps.failures))
 
 
-def _refuse_unreadable(folder: Path) -> None:
-    """Raises RunError: there is a state, which may be that of a live run, but nothing that it says counts."""
-    for path in (folder, folder / STATE_FILE):
+def _remove_dead(folder: Path, state: RunState | None) -> int:
+    """Returns the number of processes that were killed.
+
+    Raises RunError: there is a state, which may be that of a live run, but nothing that it says counts.
+    """
+    for path in (folder, folder / STATE_FILE) if state is None else ():
         with suppress(FileNotFoundError):
             if not only_ours(path):
                 raise RunError(f"{path}: not removed: it belongs to another user, or others can write to it")
-    if (folder / STATE_FILE).exists():
+    if state is None and (folder / STATE_FILE).exists():
         raise RunError(f"{folder / STATE_FILE}: not removed: of another version of cbcb, or damaged")
+    ended = 0 if state is None else end_processes(state.processes)
+    remove_folder(folder)
+    return ended
 
 
 def end_processes(processes: list[ProcessId]) -> int:

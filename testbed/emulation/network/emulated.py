@@ -88,7 +88,6 @@ class EmulatedNetwork:
         self._restoring = threading.Lock()
 
     def start_hosts(self) -> None:
-        """Makes the namespaces of hosts and switches."""
         nodes = self.topology.nodes
         namespaces.allow_descriptors(len(nodes))
         if self.datapath == "kernel":

@@ -104,11 +104,27 @@ class Daemon:
 
     def _started(self, command: str) -> subprocess.Popen[bytes]:
         if command == DATABASE:
-            remote = f"--remote=punix:{self.path('sock')}"
-            return self._spawn(command, str(self.path("db")), remote, f"--unixctl={self.path('dbctl')}")
-        self.lost_upcalls = None
-        arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
-        return self._spawn(command, *arguments, f"--pidfile={self.path('pid')}")
+            arguments = [str(self.path("db")), f"--remote=punix:{self.path('sock')}"]
+            arguments.append(f"--unixctl={self.path('dbctl')}")
+        else:
+            self.lost_upcalls = None
+            arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
+            arguments.append(f"--pidfile={self.path('pid')}")
+        # setpriv becomes the daemon: it ends with the thread that started it.
+        die_too = ["setpriv", "--pdeathsig", "KILL", "--"]
+        quiet = ["-vconsole:off", "-vsyslog:off", "-vfile:warn", f"--log-file={self.path(command)}"]
+        with returning_to_its_namespace():
+            enter_network_namespace(self.group.namespace)
+            return subprocess.Popen(
+                [*die_too, command, *arguments, *quiet],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # Out of the terminal's reach, but in this process's session: a kernel with autogroups gives
+                # each session the same share of the processors, and the routers have one.
+                process_group=0,
+            )
 
     # Each process may be killed and started for several switches of the group at once.
 
@@ -146,23 +162,6 @@ class Daemon:
             self.processes[place] = self._started(command)
             self.away.discard(command)
         return self.processes[place].pid
-
-    def _spawn(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
-        # setpriv becomes the daemon: it ends with the thread that started it.
-        die_too = ["setpriv", "--pdeathsig", "KILL", "--"]
-        quiet = ["-vconsole:off", "-vsyslog:off", "-vfile:warn", f"--log-file={self.path(command)}"]
-        with returning_to_its_namespace():
-            enter_network_namespace(self.group.namespace)
-            return subprocess.Popen(
-                [*die_too, command, *arguments, *quiet],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                # Out of the terminal's reach, but in this process's session: a kernel with autogroups gives
-                # each session the same share of the processors, and the routers have one.
-                process_group=0,
-            )
 
     def shown(self) -> str:
         """Returns the output of `dpctl/show -s`; raises RunError if ovs-vswitchd does not answer."""
@@ -228,7 +227,6 @@ class Daemon:
             raise RunError(f"{self.describe(command)} ended during the run: {self.last_words()}")
 
     def end(self) -> None:
-        """Kills the processes for good."""
         for process in self.processes:
             process.kill()
 

@@ -371,7 +371,6 @@ class Emulation:
         return lateness_max_s
 
     def _private_applications(self) -> dict[Place, PrivateApplication] | None:
-        """The private side of the workload's applications; None: there is no privacy."""
         if not self.experiment.privacy.on:
             return None
 

@@ -70,7 +70,6 @@ class Limits:
         return min(self.high, max(self.low, rate))
 
     def share(self, lag_wall_s: float, rate: float) -> float:
-        """The share of the bound that a lag is."""
         return max(lag_wall_s * rate / self.bound_s, lag_wall_s / self.bound_wall_s)
 
 
@@ -188,7 +187,6 @@ class EmulationClock:
 
     @property
     def meters(self) -> tuple[Meter, ...]:
-        """The meters of all parts that write to the page."""
         return (*self.routers.values(), self.workload, self.captures, self.controller)
 
     def slot(self, node: int) -> int:

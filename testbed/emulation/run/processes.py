@@ -100,8 +100,6 @@ _ROUTER_S = 60.0
 
 
 class Controller:
-    """The controller process and its log of events."""
-
     def __init__(self, run: RunLayout, settings: Settings) -> None:
         self._run = run
         self._settings = settings
@@ -276,5 +274,4 @@ class Routers:
         self.check()
 
     def _ended(self, node: int, how: str) -> RunError:
-        """The error of a router that has ended, with the last line of its log."""
         return RunError(f"router r{node} {how}: {last_line(Path(self._specs[node].log_path))}")

@@ -197,7 +197,6 @@ class LiveState:
         }
 
     def snapshot(self) -> Json:
-        """Returns all changing values at this time."""
         summary = self._summary()
         with self._lock:
             clock_s = self._clock_s()
@@ -220,7 +219,6 @@ class LiveState:
             }
 
     def _summary(self) -> Json | None:
-        """Returns the summary, or None before it is written."""
         try:
             return read_summary(RunLayout(self.run_dir))
         except RunFolderError:

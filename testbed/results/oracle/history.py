@@ -26,8 +26,6 @@ Filters = list[list[list[Any]]]
 
 @dataclass(frozen=True, order=True)
 class Application:
-    """An application: its node and its name at that node."""
-
     node: int
     name: str
 

@@ -144,7 +144,6 @@ def savings(run: RunData) -> Sheet:
 
 
 def talkers(run: RunData) -> Sheet:
-    """Returns every router by the frames that it sent."""
     rows = []
     for node, of_node in run.tables["talkers"].groupby("node"):
         sent = {str(kind): int(count) for kind, count in of_node.groupby("type")["frames_sent"].sum().items()}
@@ -166,7 +165,6 @@ def talkers(run: RunData) -> Sheet:
 
 
 def predicates(run: RunData) -> Sheet:
-    """Returns the predicates in force by the deliveries that they caused."""
     table = run.tables["predicates"]
     most = table.sort_values("deliveries", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
@@ -184,7 +182,6 @@ def predicates(run: RunData) -> Sheet:
 
 
 def advertised(table: pd.DataFrame) -> Sheet:
-    """Returns the predicates of RAs and URs by their bytes on links."""
     most = table.sort_values("body_bytes", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
         {
@@ -201,7 +198,6 @@ def advertised(table: pd.DataFrame) -> Sheet:
 
 
 def captures(run: RunData) -> Sheet:
-    """Returns every capture, the worst first."""
     devices = {one.identity.name: one.device for one in run.captures}
     rows = []
     for row in run.tables["captures"].itertuples():
