@@ -44,8 +44,8 @@ from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
 from testbed.emulation.control.running import Running
 from testbed.experiments.config import Experiment
-from testbed.experiments.config.hop_limit import load_checked
-from testbed.experiments.config.load import find_experiment, paths_from
+from testbed.experiments.config.hop_limit import load_named
+from testbed.experiments.config.load import paths_from
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.results.conclude import account_run
@@ -53,7 +53,6 @@ from testbed.results.folders import DEFAULT_RUNS, others_only_read, reproduction
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from topos import Topology
-from topos.loaders import SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +106,6 @@ def experiment(
     """
     texts = {key: toml_value(value) for key, value in {**(settings or {}), **values}.items()}
     given = paths_from(Path.cwd(), texts)
-    path = find_experiment(str(source))
     chosen: Topology | None = None
     if isinstance(topology, str | Path):
         given |= parse_topology_argument(str(topology))
@@ -117,10 +115,7 @@ def experiment(
         from topos.graphs import from_networkx
 
         chosen = from_networkx(topology)
-    if path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".toml":
-        given = parse_topology_argument(str(path)) | given
-        path = find_experiment("default")
-    return load_checked(path, given, topology=chosen)
+    return load_named(str(source), given, chosen)
 
 
 @dataclass(frozen=True)

@@ -131,18 +131,9 @@ def load(arguments: Namespace) -> Experiment:
     Raises:
         InputError: file, key or value is not right; one line for each fault.
     """
-    from testbed.experiments.config.hop_limit import load_checked
-    from testbed.experiments.config.load import find_experiment
-    from testbed.experiments.config.schema import toml_value
-    from testbed.experiments.config.topology import parse_topology_argument
-    from topos.loaders import SUFFIXES
+    from testbed.experiments.config.hop_limit import load_named
 
-    path, given = find_experiment(arguments.experiment), overrides(arguments)
-    if path.suffix.lower() in set(SUFFIXES) - {".toml"}:
-        # A topology by itself: the default experiment on it.
-        given = {"name": toml_value(path.stem)} | parse_topology_argument(str(path)) | given
-        path = find_experiment("default")
-    experiment = load_checked(path, given)
+    experiment = load_named(arguments.experiment, overrides(arguments))
     for note in experiment.topology.notes:
         put(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
     return experiment

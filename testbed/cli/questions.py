@@ -128,6 +128,7 @@ def _print(found: Any, lines: Iterable[str], arguments: Namespace) -> None:
 def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> None:
     """Prints the way of a publication, or the list of publications, of the attention-limited service."""
     from captures.rundir.inputs import read_topology
+    from testbed.results.trace import message_id
     from testbed.results.trace import publications as found
 
     if arguments.missed:
@@ -136,8 +137,5 @@ def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -
         listed = found.publications(run, arguments.where)
         _print(listed, found.listing(listed), arguments)
         return
-    source, _, number = wanted.partition(":")
-    if not (source.isdigit() and number.isdigit()):
-        raise InputError(f"{wanted}: expected SOURCE:NUMBER, such as 3:17")
-    one = found.publication(run, int(source), int(number))
+    one = found.publication(run, *message_id(wanted))
     _print(one, found.lines(one, read_topology(run)), arguments)

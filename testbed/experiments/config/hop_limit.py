@@ -11,10 +11,24 @@ from router.wire.intake import TIMEOUT_S
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.experiments.config import Experiment
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.schema import Problems
+from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.experiments.config.schema import Problems, toml_value
+from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events.network import at_worst
 from topos import Topology
+from topos.loaders import SUFFIXES
+
+
+def load_named(source: str, given: Mapping[str, str], topology: Topology | None = None) -> Experiment:
+    """Loads an experiment as `load_checked`: of a file, or of a shipped experiment's name.
+
+    A file of a topology by itself is the default experiment on it.
+    """
+    path = find_experiment(source)
+    if path.suffix.lower() in set(SUFFIXES) - {".toml"}:
+        given = {"name": toml_value(path.stem)} | parse_topology_argument(str(path)) | {**given}
+        path = find_experiment("default")
+    return load_checked(path, given, topology)
 
 
 def load_checked(path: Path, given: Mapping[str, str], topology: Topology | None = None) -> Experiment:

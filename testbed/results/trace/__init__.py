@@ -159,6 +159,22 @@ def is_message_id(text: str) -> bool:
     return _MESSAGE_ID.fullmatch(text) is not None
 
 
+def message_id(text: str) -> tuple[int, int]:
+    """Returns source and number of a name such as 3:17; raises InputError."""
+    parsed = _MESSAGE_ID.fullmatch(text)
+    if parsed is None:
+        raise InputError(f"{text}: expected SOURCE:NUMBER, such as 3:17")
+    return int(parsed[1]), int(parsed[2])
+
+
+def predicate_of(where: str) -> Predicate:
+    """Returns the predicate of `--where`; raises InputError."""
+    try:
+        return parse_predicate(where)
+    except ValueError as error:
+        raise InputError(f"--where: {error}") from error
+
+
 def listed(database: Database, where: str | None = None, *, missed: bool = False) -> list[Listed]:
     """Returns the messages of a run in order of time.
 
@@ -173,10 +189,7 @@ def listed(database: Database, where: str | None = None, *, missed: bool = False
     messages = [Listed(*row) for row in rows]
     if where is None:
         return messages
-    try:
-        predicate = parse_predicate(where)
-    except ValueError as error:
-        raise InputError(f"--where: {error}") from error
+    predicate = predicate_of(where)
     parsed = [(one, parse_message(one.message)) for one in messages]
     found = [one for one, message in parsed if matches(predicate, message)]
     if not found and (hint := type_hint(predicate, [message for _, message in parsed])):
@@ -203,10 +216,7 @@ def find(database: Database, text: str) -> Listed:
     Raises:
         InputError: no message, or several, have this name; lists the candidates.
     """
-    parsed = _MESSAGE_ID.fullmatch(text)
-    if parsed is None:
-        raise InputError(f"{text}: expected SOURCE:NUMBER, such as 3:17")
-    source, number = int(parsed[1]), int(parsed[2])
+    source, number = message_id(text)
     of_source = [one for one in listed(database) if one.source == source]
     found = [one for one in of_source if number in (one.number, one.seq % _WHOLE)]
     if len(found) == 1:

@@ -30,10 +30,9 @@ from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Sending, read_history
-from testbed.results.trace import Trace, find, is_message_id, listed, publications
+from testbed.results.trace import Trace, find, listed, message_id, publications
 from testbed.results.trace.build import trace
 from testbed.results.trace.show import lines, listing
-from testbed.support.errors import InputError
 from testbed.terminal.numbers import message
 
 #: Wall seconds after which records, captured frames and confirmations are in their files: twice what the
@@ -75,11 +74,9 @@ def live_trace(
         InputError: no message, or several, have this name; or the run's experiment cannot be used.
         RunFolderError: a record is malformed.
     """
-    if not is_message_id(name):
-        raise InputError(f"{name}: expected SOURCE:NUMBER, such as 3:17")
+    source, number = message_id(name)
     if _has_publications(run):
-        source, _, number = name.partition(":")
-        found = publications.publication(run, int(source), int(number))
+        found = publications.publication(run, source, number)
         yield from publications.lines(found, read_topology(run))
         return
     experiment = load_experiment(run.experiment)

@@ -9,9 +9,9 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.clock import Clock, read_clock
 from router.predicates import Message, matches
-from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
 from router.records.attention import AttentionEvent
+from testbed.results.trace import predicate_of
 from testbed.results.trace.show import table
 from testbed.support.errors import InputError
 from testbed.terminal.numbers import counted
@@ -65,10 +65,7 @@ def publications(run: RunLayout, where: str | None = None) -> list[Publication]:
         InputError: `where` is no predicate.
         RunFolderError: a record is malformed.
     """
-    try:
-        predicate = None if where is None else parse_predicate(where)
-    except ValueError as error:
-        raise InputError(f"--where: {error}") from error
+    predicate = None if where is None else predicate_of(where)
     found: dict[tuple[int, int], Publication] = {}
     counts: dict[tuple[int, int], int] = {}
     for at_s, record in _records(run):
