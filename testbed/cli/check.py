@@ -7,8 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 
 from testbed.cli.arguments import add_experiment, add_force, add_runs, load
-from testbed.emulation.run.demand import capacity, demand, shortages
-from testbed.emulation.run.estimate import estimate
+from testbed.emulation.run.demand import capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.network import at_worst
 from testbed.experiments.workload import Workload

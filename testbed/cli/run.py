@@ -56,9 +56,8 @@ def run_command(arguments: Namespace) -> int:
     """
     from testbed.cli.prepared import PreparedConclusion, has_room
     from testbed.emulation.network.cleanup import clean_dead_runs
-    from testbed.emulation.run.demand import demand, require_capacity
+    from testbed.emulation.run.demand import demand, estimate, require_capacity
     from testbed.emulation.run.emulation import emulate
-    from testbed.emulation.run.estimate import estimate
     from testbed.experiments.workload.generate import generate
     from testbed.machine.checks import require_machine
     from testbed.results.live.view import LiveView

@@ -7,7 +7,7 @@ captures, the routers give way to bare loops that forward frames at the same rat
 
 *Machine* is the processor time of everything on the machine for each message that crosses a link: routers,
 Open vSwitch, captures, kernel and the applications, and other programs, so nothing else should run.
-`testbed.emulation.run.estimate` estimates with it.
+`testbed.emulation.run.demand` estimates with it.
 """
 
 from __future__ import annotations

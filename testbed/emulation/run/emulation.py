@@ -43,7 +43,7 @@ from testbed.emulation.network.cleanup import remove_run
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.network.switch_sockets import difference
-from testbed.emulation.run.estimate import estimate
+from testbed.emulation.run.demand import estimate
 from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.run.parts import RunningParts, part_steps_of

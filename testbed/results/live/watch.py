@@ -27,8 +27,7 @@ from router.records.attention import AttentionEvent
 from router.wire.header import UNDECODABLE
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of
-from testbed.results.live.deliveries import Deliveries
-from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
+from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount, LiveState
 
 #: Wall seconds between two reads of the logs and captures.
 INTERVAL_S = 1.0

@@ -15,15 +15,17 @@ from captures.accounting.texts import STEP_S, WINDOW_S
 from captures.rundir import RunLayout
 from testbed.experiments.config.schema import dotted
 from testbed.results.report.data import RunData, read_run
-from testbed.results.report.distributions import delays, matches, stretch
 from testbed.results.report.figures import (
     Drawing,
     bin_width,
     curve,
+    delays,
     frames_over_time,
+    matches,
     rates,
     recovery,
     service,
+    stretch,
     utilisation,
 )
 from testbed.results.report.sheets import all_sheets

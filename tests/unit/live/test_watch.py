@@ -16,8 +16,7 @@ from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.inputs import read_topology
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.live.deliveries import Deliveries
-from testbed.results.live.state import SLOT_NS, LinkCount
+from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount
 from testbed.results.live.watch import Watcher, growing_captures, open_state
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history

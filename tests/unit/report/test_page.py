@@ -29,8 +29,15 @@ from captures.rundir.inputs import read_topology, write_topology
 from testbed import api
 from testbed.results.report import sheets
 from testbed.results.report.data import TABLES, read_run, sums
-from testbed.results.report.distributions import delays, matches, stretch
-from testbed.results.report.figures import curve, frames_over_time, recovery, utilisation
+from testbed.results.report.figures import (
+    curve,
+    delays,
+    frames_over_time,
+    matches,
+    recovery,
+    stretch,
+    utilisation,
+)
 from testbed.results.report.layout import layout, positions
 from testbed.results.report.render import write_report
 from testbed.results.report.style import save

@@ -16,9 +16,17 @@ from rich.console import Console
 from router.protocol.services.attention.dissemination import AttentionOptions
 from testbed.cli.main import main
 from testbed.emulation.network.namespaces import descriptors_needed
-from testbed.emulation.run.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
+from testbed.emulation.run.demand import (
+    Capacity,
+    Demand,
+    Estimate,
+    capacity,
+    demand,
+    estimate,
+    require_capacity,
+    shortages,
+)
 from testbed.emulation.run.emulation import _bringing_up
-from testbed.emulation.run.estimate import Estimate, estimate
 from testbed.emulation.run.governor import CAUTION
 from testbed.experiments.config import Experiment, ServiceOptions
 from testbed.experiments.config.load import find_experiment, load_experiment

@@ -18,7 +18,7 @@ from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.dissemination import FanOut, StrategyName
 from testbed.cli.main import main
 from testbed.controller.trees import hops_on_trees, spt_trees
-from testbed.emulation.run.estimate import estimate
+from testbed.emulation.run.demand import estimate
 from testbed.evaluation.figures.attention import _simulated, measured
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
