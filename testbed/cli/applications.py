@@ -19,7 +19,7 @@ from router.privacy import KeyFile, KeyFileError, read_keys
 from router.runtime.client import Client
 from testbed.cli.arguments import add_live_run, add_node, positive, timeout_s
 from testbed.emulation.control.running import Running
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 from testbed.terminal import put
 from testbed.terminal.numbers import message
 
@@ -62,10 +62,8 @@ def pub_arguments(parser: ArgumentParser) -> None:
 
 def pub_command(arguments: Namespace) -> None:
     """Prints `SOURCE:NUMBER`, as `cbcb trace` takes it, of each message sent."""
-    try:
+    with reading():
         messages = [parse_message(text) for text in arguments.message]
-    except ValueError as error:
-        raise InputError(str(error)) from error
     with connected(arguments) as client:
         send = client.publish if "publish" in client.commands else client.send_message
         for each in messages:
@@ -113,10 +111,8 @@ def sub_command(arguments: Namespace) -> int:
         raise InputError("--max, --lifetime, --freshness: expected all three, or none")
     if arguments.refresh and not all(limits):
         raise InputError("--refresh: expected --max, --lifetime and --freshness beside it")
-    try:
+    with reading():
         predicates = [parse_predicate(text) for text in arguments.predicate]
-    except ValueError as error:
-        raise InputError(str(error)) from error
     # Before the file is read: a rotation in between is then noticed.
     keys = None if arguments.key_file is None else KeyFile(arguments.key_file)
     with connected(arguments) as client:

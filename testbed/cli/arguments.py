@@ -47,11 +47,7 @@ def positive(text: str) -> int:
 
 def port(text: str) -> int:
     """A port of TCP; 0 lets the system choose."""
-    expected = "a port, 0 to 65535"
-    number = _whole(text, 0, expected)
-    if number > 65535:
-        raise ArgumentTypeError(f"{text}: expected {expected}")
-    return number
+    return _whole(text, 0, "a port, 0 to 65535", most=65535)
 
 
 def timeout_s(text: str) -> float:
@@ -219,12 +215,12 @@ def add_port(parser: ArgumentParser, name: str) -> None:
     )
 
 
-def _whole(text: str, least: int, expected: str) -> int:
+def _whole(text: str, least: int, expected: str, most: float = math.inf) -> int:
     try:
         number = int(text)
     except ValueError:
         number = least - 1
-    if number < least:
+    if not least <= number <= most:
         raise ArgumentTypeError(f"{text}: expected {expected}")
     return number
 

@@ -9,12 +9,11 @@ from collections import Counter
 from testbed.cli.arguments import add_experiment, add_force, add_runs, load
 from testbed.emulation.run.demand import capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
-from testbed.experiments.events.network import at_worst
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring
-from testbed.machine.checks import open_vswitch
-from testbed.machine.probes import kernel_features, missing_features
+from testbed.machine.checks import lacking_properties, open_vswitch
+from testbed.machine.probes import kernel_features
 from testbed.support.errors import MachineError
 from testbed.terminal import put
 from testbed.terminal.numbers import counted
@@ -43,7 +42,9 @@ def check_command(arguments: Namespace) -> int:
         put(f"  {heading:11} {text}")
     if (warning := made.warning(experiment)) is not None:
         put(f"warning: {warning}")
-    refused = _refused(experiment)
+    # Only root can ask the kernel.
+    lacking = lacking_properties(experiment) if os.geteuid() == 0 else None
+    refused = [] if lacking is None else [lacking]
     if not arguments.force:
         refused += shortages(needed, capacity(arguments.runs))
     for reason in refused:
@@ -64,16 +65,6 @@ def _machine() -> str:
     )
     switch = open_vswitch()
     return f"Open vSwitch {switch.detail if switch.ok else f'missing: {switch.mend}'}; {has}"
-
-
-def _refused(experiment: Experiment) -> list[str]:
-    """A sentence for each property of a link that this kernel lacks; none where only root could ask."""
-    if os.geteuid() != 0:
-        return []
-    found = missing_features(at_worst(experiment.topology, experiment.events), kernel_features())
-    return (
-        [found[0] + (f" (and {len(found) - 1} more properties)" if len(found) > 1 else "")] if found else []
-    )
 
 
 def describe(experiment: Experiment, workload: Workload) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from router.predicates.encoded.encodings import ENCODINGS
 from router.privacy import DEFAULT_PARAMETERS, EncodingParameters, KeyRing, read_keys, write_keys
 from testbed.cli.arguments import positive
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 from testbed.terminal import put
 
 
@@ -49,10 +49,8 @@ def keys_command(arguments: Namespace) -> None:
             return
         if arguments.action == "new":
             names = ("bits", "hashes", "encoding", "range_low", "range_high")
-            try:
+            with reading(str(path)):
                 ring = KeyRing.new(EncodingParameters(**{name: getattr(arguments, name) for name in names}))
-            except ValueError as error:
-                raise InputError(f"{path}: {error}") from error
             write_keys(path, ring)
         else:
             ring = read_keys(path)

@@ -24,9 +24,9 @@ from router.wire.header import (
     ROUTER_DESTINATION,
     node_address,
 )
-from testbed.support.errors import InputError, MachineError
+from testbed.support.errors import InputError, MachineError, reading
 from testbed.terminal import put
-from topos import Topology, TopologyError
+from topos import Topology
 from topos.loaders import load, to_json
 
 #: Name of the profile: `wireshark -C CBCB`.
@@ -62,10 +62,8 @@ def wireshark_command(arguments: Namespace) -> None:
     """Installs, or as the options say, removes or prints."""
     topology = None
     if arguments.topology is not None:
-        try:
+        with reading("--topology"):
             topology = load(arguments.topology)
-        except TopologyError as error:
-            raise InputError(f"--topology: {error}") from error
     sources = read_sources(topology)  # perhaps with rights that are given up next
     act_as_caller()
     installation = Installation.of(sources, folders())

@@ -21,7 +21,7 @@ from testbed.experiments.siena_ff.reader import read_chunks
 from testbed.experiments.siena_ff.session import Session
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.script import left_out, write_script
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 from testbed.terminal import put
 from testbed.terminal.progress import Progress
 
@@ -46,10 +46,8 @@ def match_command(arguments: Namespace) -> None:
 
         if not COMPILER.has_code:
             put("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
-    try:
+    with reading("--engine"):
         session = Session(arguments.engine, sys.stdout)
-    except ValueError as error:
-        raise InputError(f"--engine: {error}") from error
     if arguments.file == "-":
         session.run(read_chunks(sys.stdin.buffer, "standard input"), "standard input")
     else:

@@ -70,18 +70,23 @@ def require_machine(*experiments: Experiment) -> None:
             raise MachineError(
                 f"framework = {framework!r}: it is not installed in {sys.prefix}; {INSTALL_OS_KEN}"
             )
+    if (problem := lacking_properties(*experiments)) is not None:
+        raise MachineError(
+            f"{problem}; load it (`modprobe sch_netem`, package linux-modules-extra on Ubuntu) "
+            "or take the property out of the experiment"
+        )
+
+
+def lacking_properties(*experiments: Experiment) -> str | None:
+    """Names the first property of a link that this kernel cannot provide; None: it provides all."""
     kernel = probes.kernel_features()
     problems = [
         problem
         for experiment in experiments
         for problem in probes.missing_features(at_worst(experiment.topology, experiment.events), kernel)
     ]
-    if problems:
-        more = f" (and {len(problems) - 1} more properties)" if len(problems) > 1 else ""
-        raise MachineError(
-            f"{problems[0]}{more}; load it (`modprobe sch_netem`, package linux-modules-extra on Ubuntu) "
-            "or take the property out of the experiment"
-        )
+    more = f" (and {len(problems) - 1} more properties)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}" if problems else None
 
 
 def _python() -> Check:

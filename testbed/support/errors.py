@@ -90,6 +90,15 @@ def exit_status(error: Exception) -> int | None:
 
 
 @contextmanager
+def reading(name: str = "") -> Iterator[None]:
+    """Raises InputError, with the name of what is read, in place of a ValueError inside the block."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(f"{name}: {error}" if name else str(error)) from error
+
+
+@contextmanager
 def naming_the_run(run_dir: Path) -> Iterator[None]:
     """Names, when a run or its accounting is interrupted, the command that accounts for the run."""
     try:

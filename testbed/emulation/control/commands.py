@@ -27,7 +27,7 @@ from testbed.experiments.config.events import read_events
 from testbed.experiments.config.schema import ExperimentError, Problems
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.experiments.workload.driver import Driver
-from testbed.support.errors import InputError, RunError
+from testbed.support.errors import InputError, RunError, reading
 from topos import Topology
 
 #: Bytes of one command.
@@ -194,7 +194,5 @@ class Commands:
 def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:
     if isinstance(line, LineTooLongError):
         raise InputError(str(line))
-    try:
+    with reading():
         return parse_object(line)
-    except ValueError as error:
-        raise InputError(str(error)) from error

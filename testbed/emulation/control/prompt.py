@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from captures.rundir import RunLayout
 from router.predicates import Message
@@ -21,12 +21,10 @@ from router.predicates.printer import format_message
 from router.runtime.client import Client
 from router.system import enter_network_namespace
 from testbed.emulation.control.running import Running
-from testbed.support.errors import InputError, exit_status
+from testbed.support.errors import InputError, exit_status, reading
 from testbed.support.names import host_name
 from testbed.terminal import put
 from testbed.terminal.numbers import message
-
-T = TypeVar("T")
 
 #: Name of the prompt's applications.
 _APP = "cli"
@@ -170,13 +168,14 @@ class Prompt(cmd.Cmd):
     def do_pub(self, line: str) -> None:
         """pub NODE MESSAGE: sends a message, such as: pub 0 dest = "ORD", price = 300."""
         node, text = _node_and_text(line, "pub NODE MESSAGE")
-        source, seq = self._client(node).send_message(_parsed(parse_message, text))
-        put(message(source, seq))
+        with reading():
+            put(message(*self._client(node).send_message(parse_message(text))))
 
     def do_sub(self, line: str) -> None:
         """sub NODE PREDICATE: subscribes, such as: sub 3 price < 400; prints the subscription's number."""
         node, text = _node_and_text(line, "sub NODE PREDICATE")
-        put(self._client(node).subscribe(_parsed(parse_predicate, text)))
+        with reading():
+            put(self._client(node).subscribe(parse_predicate(text)))
 
     @_operands(1, 2)
     def do_unsub(self, operands: list[str]) -> None:
@@ -217,11 +216,9 @@ class Prompt(cmd.Cmd):
 
         run = RunLayout(Path(self._running.state.run_dir))
         found = live_trace(run, self._running.tables, operands[0]) if operands else live_listing(run)
-        try:
+        with reading():
             for line in found:
                 put(line)
-        except ValueError as error:  # a record or a capture is malformed
-            raise InputError(str(error)) from error
 
     @_operands(3)
     def do_link(self, operands: list[str]) -> None:
@@ -299,10 +296,3 @@ def _node_and_text(line: str, usage: str) -> tuple[str, str]:
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1]
     return node, text
-
-
-def _parsed(parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise InputError(str(error)) from error

@@ -21,7 +21,7 @@ from captures.rundir.oracle import OracleAnswer
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.history import Application, History, Sending, read_history
-from testbed.support.errors import InputError
+from testbed.support.errors import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,13 @@ def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
     """
     window_ns = round(window_s * 1e9)
     spans = list(_spans(history))
-    try:
+    with reading("records of applications"):
         index = PredicateIndex(
             history.timelines[span.application].settings[span.position].filters for span in spans
         )
-    except ValueError as error:
-        raise InputError(f"records of applications: {error}") from error
     for sending in history.sendings:
-        try:
+        with reading(f"message {sending.source}/{sending.seq}"):
             selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]
-        except ValueError as error:
-            raise InputError(f"message {sending.source}/{sending.seq}: {error}") from error
         yield from _judge_message(history, sending, selecting, window_ns)
     for each in history.unknown:
         key = each.source, each.seq, each.delivered_ns

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from captures.tables.query import Database
 from router.predicates import Message, Predicate, matches, type_of
 from router.predicates.parser import parse_message, parse_predicate
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 from testbed.terminal import put
 from testbed.terminal.numbers import counted
 
@@ -167,14 +167,6 @@ def message_id(text: str) -> tuple[int, int]:
     return int(parsed[1]), int(parsed[2])
 
 
-def predicate_of(where: str) -> Predicate:
-    """Returns the predicate of `--where`; raises InputError."""
-    try:
-        return parse_predicate(where)
-    except ValueError as error:
-        raise InputError(f"--where: {error}") from error
-
-
 def listed(database: Database, where: str | None = None, *, missed: bool = False) -> list[Listed]:
     """Returns the messages of a run in order of time.
 
@@ -189,7 +181,8 @@ def listed(database: Database, where: str | None = None, *, missed: bool = False
     messages = [Listed(*row) for row in rows]
     if where is None:
         return messages
-    predicate = predicate_of(where)
+    with reading("--where"):
+        predicate = parse_predicate(where)
     parsed = [(one, parse_message(one.message)) for one in messages]
     found = [one for one, message in parsed if matches(predicate, message)]
     if not found and (hint := type_hint(predicate, [message for _, message in parsed])):

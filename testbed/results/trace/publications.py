@@ -9,11 +9,11 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.clock import Clock, read_clock
 from router.predicates import Message, matches
+from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
 from router.records.attention import AttentionEvent
-from testbed.results.trace import predicate_of
 from testbed.results.trace.show import table
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 from testbed.terminal.numbers import counted
 from topos import Topology
 
@@ -65,7 +65,8 @@ def publications(run: RunLayout, where: str | None = None) -> list[Publication]:
         InputError: `where` is no predicate.
         RunFolderError: a record is malformed.
     """
-    predicate = None if where is None else predicate_of(where)
+    with reading("--where"):
+        predicate = None if where is None else parse_predicate(where)
     found: dict[tuple[int, int], Publication] = {}
     counts: dict[tuple[int, int], int] = {}
     for at_s, record in _records(run):
