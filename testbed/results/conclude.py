@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,14 +128,13 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
     )
 
 
-def hop_limit_of(experiment: Experiment) -> HopLimit:
-    """Returns the hop limit of an experiment's messages, for the oracle."""
+def hop_limit_of(experiment: Experiment) -> HopLimit | None:
+    """Returns the hop limit of an experiment's messages, for the oracle; None: it is enough for all paths."""
+    topology, most = experiment.topology, experiment.protocol.hop_limit
+    if most >= len(topology.nodes) - 1:  # a path visits each node once
+        return None
     layer = LAYERS[experiment.broadcast.layer]
-    return HopLimit(
-        len(experiment.topology.nodes),
-        experiment.protocol.hop_limit,
-        partial(hops_on_trees, experiment.topology, layer),
-    )
+    return lambda u, v, *down: bool(hops_on_trees(topology, layer, *down)[u, v] <= most)
 
 
 def starvation_expected(experiment: Experiment, rate: float) -> str | None:

@@ -9,40 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import networkx as nx
-import numpy as np
-import numpy.typing as npt
 
 from captures.rundir.epochs import SWITCH_CONNECTED, SWITCH_DISCONNECTED, Epochs, epochs
 from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
 from topos import Topology
 
-#: (indices of the links that are down, nodes that are down) -> int32 [n, n], by source and node: hops from
-#: the source on the source's broadcast tree.
-HopsOnTrees: TypeAlias = Callable[[frozenset[int], frozenset[int]], npt.NDArray[np.int32]]
-
-
-class HopLimit:
-    """Compares the hops between two nodes with the hop limit of the frames.
-
-    Args:
-        most: hops that a frame may take.
-        hops_on_trees: of the network's broadcast layer.
-    """
-
-    def __init__(self, nodes: int, most: int, hops_on_trees: HopsOnTrees) -> None:
-        self._most = most
-        # A path visits each node once.
-        self._reaches_all = most >= nodes - 1
-        self._hops_on_trees = hops_on_trees
-
-    def reaches(self, u: int, v: int, down_links: frozenset[int], down_nodes: frozenset[int]) -> bool:
-        """Returns whether a message of `u` can reach `v` on the trees of the links and nodes that are up.
-
-        The two nodes must be connected.
-        """
-        return self._reaches_all or bool(self._hops_on_trees(down_links, down_nodes)[u, v] <= self._most)
-
-
+#: Source, destination, indices of the links that are down, nodes that are down -> whether the hop limit of a
+#: message is enough for the path between the two nodes, which are connected.
+HopLimit: TypeAlias = Callable[[int, int, frozenset[int], frozenset[int]], bool]
 #: Wall time in which the end of a part is noticed.
 _NOTICED_NS = 2_000_000_000
 _SWITCH_EVENTS = {SWITCH_CONNECTED.name, SWITCH_DISCONNECTED.name}
@@ -78,7 +52,7 @@ class Connectivity:
         if self.hop_limit is None:
             return True
         down_links, down_nodes = self.down[position] if position >= 0 else (frozenset(), frozenset())
-        return self.hop_limit.reaches(u, v, down_links, down_nodes)
+        return self.hop_limit(u, v, down_links, down_nodes)
 
 
 def parts(topology: Topology, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
