@@ -225,7 +225,7 @@ class Installation:
             The result for each file that is or was there: `written`, `current`, `kept` or `removed`.
 
         Raises:
-            InputError: a file or folder cannot be read or changed.
+            OSError: a file or folder cannot be read or changed.
         """
         done: dict[Path, str] = {}
         for target, shipped in self.files.items():
@@ -248,19 +248,14 @@ def _read(target: Path) -> bytes | None:
         return target.read_bytes()
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise InputError(f"{target}: {error.strerror}") from error
 
 
 def _put(target: Path, content: bytes | None) -> None:
     """Writes a file; None: removes it."""
+    if content is None:
+        target.unlink()
+        return
     temporary = target.with_name(f".{target.name}.new")
-    try:
-        if content is None:
-            target.unlink()
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(target)
-    except OSError as error:
-        raise InputError(f"cannot change {target}: {error.strerror}") from error
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary.write_bytes(content)
+    temporary.replace(target)
