@@ -23,7 +23,7 @@ from testbed.controller.trees import spt_trees
 from testbed.results.oracle.attention import ORIGINS, Collector, History
 from testbed.results.oracle.attention.baseline import exhaustive_cost
 from testbed.results.oracle.attention.judge import write_judgement
-from testbed.results.oracle.attention.outcomes import RULES, Verdict, results, starved, violations
+from testbed.results.oracle.attention.outcomes import Verdict, results, starved, violations
 from topos.generators import line
 
 Record = Mapping[str, Any]
@@ -200,7 +200,7 @@ def _records(draw: st.DrawFn) -> list[Record]:
 
 def _by_hand(records: list[Record], slack_s: float) -> dict[str, set[int]]:
     """The rules, one delivery after the other."""
-    found: dict[str, set[int]] = {name: set() for name in ("unrecorded", *RULES)}
+    found: dict[str, set[int]] = {name: set() for name in violations(history_of([]), 0.0)}
     rounds = {
         (each["subscription"], each["round"]): each
         for each in records
