@@ -16,9 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-import numpy as np
-
-from router.matching.columns import ColumnsBuilder, to_predicates
+from router.matching.columns import ColumnsBuilder
 from router.matching.engines import Matcher, factory
 from router.predicates import Filter, Message, Predicate
 from router.wire.message import encode_message
@@ -41,10 +39,7 @@ class Session:
         self._engine = engine
         self._out = out
         self._matcher: Matcher = factory(self._engine)
-        #: The filters of a first table, as long as its interfaces ascend, and the last of them.
-        self._columns = ColumnsBuilder()
-        self._last = -1
-        #: Interface -> the filters since the last consolidation that are not in the columns.
+        #: Interface -> the filters since the last consolidation.
         self._filters: dict[int, list[Filter]] = {}
         #: Interface -> its filters and constraints, in the consolidated table.
         self._sizes: dict[int, tuple[int, int]] = {}
@@ -84,7 +79,7 @@ class Session:
                 self._counters["i"] += 1
                 self._counters["f"] += len(statement.filters)
                 self._counters["c"] += sum(map(len, statement.filters))
-                self._add(statement.interface, statement.filters)
+                self._filters.setdefault(statement.interface, []).extend(statement.filters)
             case ["select"]:
                 assert statement.message is not None
                 self._select(statement.message)
@@ -92,7 +87,6 @@ class Session:
                 self._consolidate()
             case ["clear", *_]:
                 self._matcher = factory(self._engine)
-                self._start_columns()
                 self._filters.clear()
                 self._sizes.clear()
                 self._build_s, self._memory = 0.0, 0
@@ -102,22 +96,6 @@ class Session:
                 self._out.write(self._formatted(formats[0] if formats else _FORMAT))
             case _:
                 pass  # `timer` and `set` change how SFF works and measures, not its answers
-
-    def _add(self, interface: int, filters: Iterable[Filter]) -> None:
-        """Keeps filters until the next consolidation."""
-        if not self._sizes and not self._filters:
-            if interface >= self._last:
-                for each in filters:
-                    self._columns.add(interface, each)
-                self._last = interface
-                return
-            predicates = to_predicates(self._columns.build())
-            self._filters = {before: list(predicate) for before, predicate in predicates.items()}
-            self._start_columns()
-        self._filters.setdefault(interface, []).extend(filters)
-
-    def _start_columns(self) -> None:
-        self._columns, self._last = ColumnsBuilder(), -1
 
     def _select(self, message: Message) -> None:
         self._consolidate()
@@ -148,34 +126,23 @@ class Session:
 
     def _consolidate(self) -> None:
         """Applies the `ifconfig` statements since the last consolidation to the table."""
-        if not self._filters and self._last < 0:
+        if not self._filters:
             return
         if self._sizes:
-            self._update()
+            with self._measured():
+                for interface, filters in self._filters.items():
+                    self._matcher.set_predicate(interface, Predicate(tuple(filters)))
         else:
-            self._load()
-
-    def _update(self) -> None:
-        with self._measured():
-            for interface, filters in self._filters.items():
-                self._matcher.set_predicate(interface, Predicate(tuple(filters)))
+            columns = ColumnsBuilder()
+            for interface, filters in sorted(self._filters.items()):
+                for each in filters:
+                    columns.add(interface, each)
+            table = columns.build()
+            with self._measured():
+                self._matcher.load(table)
         for interface, filters in self._filters.items():
             self._sizes[interface] = len(filters), sum(map(len, filters))
         self._filters.clear()
-
-    def _load(self) -> None:
-        for interface, filters in sorted(self._filters.items()):
-            for each in filters:
-                self._columns.add(interface, each)
-        self._filters.clear()
-        table = self._columns.build()
-        self._start_columns()
-        with self._measured():
-            self._matcher.load(table)
-        interfaces, first, counts = np.unique(table.interface, return_index=True, return_counts=True)
-        constraints = np.diff(table.start[np.append(first, table.filters)])
-        sizes = zip(counts.tolist(), constraints.tolist(), strict=True)
-        self._sizes.update(zip(interfaces.tolist(), sizes, strict=True))
 
     @contextmanager
     def _measured(self) -> Iterator[None]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
@@ -150,22 +148,6 @@ def test_interfaces_of_a_table_come_in_any_order() -> None:
         assert out.getvalue() == "-> 1 2\n-> 1 3\n"
         sizes = [line.split()[1] for line in session.statistics().splitlines()[1:4]]
         assert sizes == ["6", "5", "3"]
-
-
-def test_a_table_in_ascending_order_is_not_kept_as_filters() -> None:
-    def filters() -> int:
-        return sum(isinstance(each, Filter) for each in gc.get_objects())
-
-    grown = []
-
-    def chunks() -> Iterator[str]:
-        before = filters()
-        for interface in range(100):
-            yield f"ifconfig {interface} a = 1 | b = 2;"
-        grown.append(filters() - before)
-
-    Session("counting", io.StringIO()).run(chunks(), "test")
-    assert grown[0] < 10
 
 
 def test_clear_forgets_the_table_and_what_was_not_consolidated() -> None:
