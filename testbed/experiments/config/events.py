@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from router.options import Option, options_of
@@ -13,9 +12,6 @@ from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
 from topos import Topology, unknown
-
-#: The keys of all events.
-_COMMON = {option.key for option in options_of(Event)}
 
 
 def read_events(
@@ -88,8 +84,6 @@ def read_keys(
 ) -> tuple[type[Event], dict[str, Any]] | None:
     """The class of the event of a table, and the values of its keys; None if there is a problem with them.
 
-    Without a valid action, the keys that all events have are checked.
-
     Args:
         attributes: an object `attributes` may be in the place of `message`; its value is a `Message`.
     """
@@ -98,42 +92,21 @@ def read_keys(
     choice = Option("action", "string", choices=actions, required=True)
     given = {key: table.pop(key) for key in ("action",) if key in table}
     action = read_fields(problems, section, given, (choice,)).get("action")
-    declared = _options(Event if action is None else EVENTS[action])
-    keys = {option.key for option in declared}
-    if attributes and "message" in keys:
-        keys.add("attributes")
-    foreign = table.keys() - keys
-    if foreign:
-        elsewhere = _keys_of(EVENTS, attributes)
-        known = _keys_of(actions, attributes) if action is None else keys
-        for key in sorted(foreign - elsewhere):
-            problems.add(section, "", unknown("key", key, {"action", *known}))
-        foreign &= elsewhere
-    if action is not None:
-        needed = [option.key for option in options_of(EVENTS[action]) if option.required]
-        needed = [key for key in needed if key not in _COMMON]
-        needs = " and ".join(needed) + (" (or attributes)" if "attributes" in keys else "")
-        for key in needed:
-            if key not in table and not (key == "message" and "attributes" in keys & table.keys()):
-                problems.add(section, key, f"missing; an event with action {action} needs {needs}")
-        for key in sorted(foreign):
-            problems.add(section, key, f"has no meaning for action {action}; expected {needs}")
-    own = {option.key: table[option.key] for option in declared if option.key in table}
-    values = read_fields(problems, section, own, declared)
-    if "attributes" in keys and "attributes" in table:
+    if action is None:
+        return None
+    values: dict[str, Any] = {}
+    declared = options_of(EVENTS[action])
+    if attributes and "attributes" in table and any(option.key == "message" for option in declared):
+        declared = tuple(replace(each, required=each.required and each.key != "message") for each in declared)
         values |= _attributes(problems, section, table)
-    return None if action is None or len(problems) > before else (EVENTS[action], values)
+    values |= read_fields(problems, section, table, declared)
+    return None if len(problems) > before else (EVENTS[action], values)
 
 
-def _keys_of(actions: Iterable[str], attributes: bool) -> set[str]:
-    found = {option.key for action in actions for option in options_of(EVENTS[action])}
-    return found | {"attributes"} if attributes and "message" in found else found
-
-
-def _attributes(problems: Problems, section: str, table: Mapping[str, Any]) -> dict[str, Message]:
-    """Returns the attributes of a table, by their key; empty if they are not valid."""
-    attributes = table["attributes"]
-    if "message" in table:
+def _attributes(problems: Problems, section: str, table: dict[str, Any]) -> dict[str, Message]:
+    """Takes the attributes out of a table, and returns them by their key; empty if they are not valid."""
+    attributes = table.pop("attributes")
+    if table.pop("message", None) is not None:
         problems.add(section, "attributes", "is given beside message; expected one of them")
     if not isinstance(attributes, Mapping):
         what = f"{attributes!r} is not valid; expected an object of names and values"
@@ -144,12 +117,6 @@ def _attributes(problems: Problems, section: str, table: Mapping[str, Any]) -> d
     except (ValueError, TypeError, AttributeError) as error:  # a name may be no text
         problems.add(section, "attributes", str(error))
         return {}
-
-
-@cache
-def _options(event: type[Event]) -> list[Option]:
-    """The options of an event; a missing key that not all events have is reported apart."""
-    return [replace(option, required=option.key in _COMMON) for option in options_of(event)]
 
 
 def check_event(
