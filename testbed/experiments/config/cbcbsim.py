@@ -23,7 +23,7 @@ import re
 from typing import Any
 
 from router.predicates import Message, Predicate
-from router.predicates.lexer import ParseError, Token, TokenKind
+from router.predicates.lexer import ParseError, TokenKind
 from router.predicates.printer import format_message, format_predicate
 from testbed.experiments.siena_ff import BLANK, FLAGS, DriverParser
 
@@ -61,7 +61,6 @@ class _Reader:
         self._links: list[dict[str, Any]] = []
         #: Time in units, and the table of the event.
         self._events: list[tuple[float, dict[str, Any]]] = []
-        self._named: list[tuple[Token, int]] = []
 
     def document(self, name: str) -> dict[str, Any]:
         parser = self._parser
@@ -76,7 +75,6 @@ class _Reader:
         timed = ((self._seconds(at), event) for at, event in self._events)
         document["events"] = [{"at_s": at_s, **event} for at_s, event in timed if at_s <= last]
         if self._nodes or self._links:
-            self._check_nodes()
             document["topology"] = {"name": name, "node": self._nodes, "link": self._links}
         return document
 
@@ -88,14 +86,6 @@ class _Reader:
     def _seconds(self, units: float) -> float:
         # 11107485 units of 0.000001 s are 11.107485 s, and not 11.107484999999999 s.
         return round(units * self._unit, 9)
-
-    def _check_nodes(self) -> None:
-        declared = {node["id"] for node in self._nodes}
-        for token, node in self._named:
-            if self._nodes and node not in declared:
-                raise ParseError(
-                    f"there is no node {node}; expected a declared node", token.line, token.column
-                )
 
     # The statements, after their keywords.
 
@@ -111,7 +101,7 @@ class _Reader:
         self._separator()
 
     def _node(self) -> None:
-        node = self._identifier(named=False)
+        node = self._identifier()
         x, y = (self._number(what, low=-math.inf) for what in ("x", "y"))
         self._nodes.append({"id": node, "x": x, "y": y})
         self._separator()
@@ -144,13 +134,11 @@ class _Reader:
 
     # Parts of statements.
 
-    def _identifier(self, named: bool = True) -> int:
+    def _identifier(self) -> int:
         token = self._parser.current
         if token.kind is not TokenKind.INTEGER or not isinstance(token.value, int) or token.value < 0:
             raise self._parser.error("expected the number of a node")
         self._parser.take()
-        if named:
-            self._named.append((token, token.value))
         return token.value
 
     def _number(self, what: str, low: float = 0.0) -> float:

@@ -68,7 +68,7 @@ def test_toml_is_no_workload_file() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("node 0 1 2;\nsend_message 4 1 a = 1;", r"there is no node 4; expected a declared node"),
+        ("node 0 1 2;\nsend_message 4 1 a = 1;", r"\[events 1\] node: there is no node 4; expected 0 to 0"),
         ("node 0 1 2;\nfrobnicate 3;", "expected time_unit, sim_length, .* or send_message, found"),
         ("time_unit 0;", "time_unit is 0; expected more than 0"),
         ("node 0 1;", "expected y, a number, found"),
