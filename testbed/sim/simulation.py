@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,9 +45,8 @@ from testbed.terminal.progress import Progress
 _PAUSE_NS = NS // 10
 #: Virtual time within which the network must be set up.
 _SET_UP_NS = 600 * NS
-#: Events between two readings of the wall clock, and wall seconds between two reports of progress.
+#: Events between two reports of progress.
 _BURST = 1024
-_REPORT_S = 0.2
 
 
 def simulate(
@@ -179,14 +177,13 @@ class Simulation:
     def set_up(self) -> None:
         """Starts the controller and waits until every router has its broadcast table."""
         self.controller.start()
-        reporter = _Reporter(self._progress, self.agenda)
         while not self._committed:
             due = self.agenda.next_ns
             if due is None or due > _SET_UP_NS:
                 raise RunError(f"not every router has its broadcast table after {_SET_UP_NS / NS:g} s")
             self.agenda.step()
             if self.agenda.done % _BURST == 0:
-                reporter.look(lambda: "broadcast tables")
+                self._progress.update(f"broadcast tables, {self.agenda.done} events")
 
     def run(self) -> None:
         """Plays the workload and the timed events, until the network is quiet."""
@@ -201,14 +198,13 @@ class Simulation:
             if at_ns <= end_ns:
                 agenda.at(at_ns, apply, self.network)
 
-        def how_it_goes() -> str:
+        while agenda.run(end_ns, _BURST):
             at_s = (agenda.now - start_ns) / NS * experiment.virtual_rate
             sent, delivered = self.applications.sent, self.applications.delivered
-            return f"{clock(at_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered"
-
-        reporter = _Reporter(self._progress, agenda)
-        while agenda.run(end_ns, _BURST):
-            reporter.look(how_it_goes)
+            self._progress.update(
+                f"{clock(at_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered, "
+                f"{agenda.done} events"
+            )
         self._settle(end_ns)
         cpu_s = time.process_time() - started
         events = agenda.done - events_before
@@ -310,18 +306,3 @@ class Simulation:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-class _Reporter:
-    """Reports progress at most once in `_REPORT_S` wall seconds."""
-
-    def __init__(self, progress: Progress, agenda: Agenda) -> None:
-        self._progress = progress
-        self._agenda = agenda
-        self._report_at = 0.0
-
-    def look(self, text: Callable[[], str]) -> None:
-        now = time.monotonic()
-        if now >= self._report_at:
-            self._report_at = now + _REPORT_S
-            self._progress.update(f"{text()}, {self._agenda.done} events")
