@@ -19,6 +19,7 @@ from typing import Any
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts, privacy_conflict
+from testbed.experiments import drawing
 from testbed.experiments.config import (
     AUTO,
     NAMED,
@@ -42,8 +43,9 @@ from testbed.experiments.config.topology import (
     read_topology,
     with_link_defaults,
 )
-from testbed.experiments.drawing.distributions import DistributionError, Distributions
-from testbed.experiments.drawing.schema import Schema, SchemaError
+from testbed.experiments.drawing import Contents
+from testbed.experiments.drawing.distributions import Distributions
+from testbed.experiments.drawing.schema import Schema
 from testbed.experiments.events import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
@@ -308,23 +310,26 @@ def _check_privacy(
         problems.add("privacy", "", str(error))
 
 
+def contents_of(options: WorkloadOptions) -> Contents:
+    """Returns what draws the messages and predicates of a workload.
+
+    Raises:
+        InputError: its file or folder cannot be used.
+    """
+    if options.schema is not None:
+        share = options.selectivity_percent
+        return Schema(Path(options.schema), None if share is None else share / 100)
+    return drawing if options.distributions is None else Distributions(Path(options.distributions))
+
+
 def _check_workload(problems: Problems, options: WorkloadOptions, duration_s: float | None) -> None:
     """Checks the files of a workload, and the keys that limit or exclude each other."""
     try:
-        if options.distributions is not None:
-            Distributions(Path(options.distributions))
-    except DistributionError as error:
-        problems.add("workload", "distributions", str(error))
-    share = None if options.selectivity_percent is None else options.selectivity_percent / 100
-    try:
-        if options.schema is not None:
-            Schema(Path(options.schema), share)
-        elif share is not None:
-            problems.add(
-                "workload", "selectivity_percent", "needs workload.schema; expected both, or neither"
-            )
-    except SchemaError as error:
-        problems.add("workload", "schema", str(error))
+        contents_of(options)
+    except InputError as error:
+        problems.add("workload", "distributions" if options.schema is None else "schema", str(error))
+    if options.selectivity_percent is not None and options.schema is None:
+        problems.add("workload", "selectivity_percent", "needs workload.schema; expected both, or neither")
     for one, other in (("schema", "distributions"), ("trace", "generator")):
         if getattr(options, one) is not None and getattr(options, other) is not None:
             problems.add("workload", one, f"and {other} exclude each other; expected one of them")

@@ -23,10 +23,6 @@ _PREFIXES = {Type.INTEGER: "int", Type.STRING: "string", Type.DOUBLE: "double", 
 _LETTERS = {prefix[0]: kind for kind, prefix in _PREFIXES.items()}
 
 
-class DistributionError(InputError, ValueError):
-    """A folder of distributions that cannot be used; names the file and the line."""
-
-
 @dataclass(frozen=True)
 class Weighted(Generic[_T]):
     """Values with weights above 0."""
@@ -56,7 +52,7 @@ class Distributions:
     of a message differ from each other, and so do those of a filter.
 
     Raises:
-        DistributionError: a file is missing or malformed.
+        InputError: a file is missing or malformed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,12 +93,12 @@ def _read(path: Path, convert: Callable[[str], _T]) -> Weighted[_T]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise DistributionError(f"{path}: cannot be read: {reason}") from error
+        raise InputError(f"{path}: cannot be read: {reason}") from error
     pairs = list(_lines(path, text, convert))
     if not pairs:
-        raise DistributionError(f"{path}: no value has a weight above 0; expected lines WEIGHT VALUE")
+        raise InputError(f"{path}: no value has a weight above 0; expected lines WEIGHT VALUE")
     if math.isinf(sum(weight for weight, _ in pairs)):
-        raise DistributionError(f"{path}: the sum of the weights is no finite number")
+        raise InputError(f"{path}: the sum of the weights is no finite number")
     return Weighted([value for _, value in pairs], [weight for weight, _ in pairs])
 
 
@@ -118,9 +114,7 @@ def _lines(path: Path, text: str, convert: Callable[[str], _T]) -> Iterator[tupl
             value = convert(value_text.strip())
         except ValueError as error:
             what = f": {error}" if str(error) else ""
-            raise DistributionError(
-                f"{path}: line {number}: {line!r}; expected WEIGHT VALUE{what}"
-            ) from error
+            raise InputError(f"{path}: line {number}: {line!r}; expected WEIGHT VALUE{what}") from error
         if weight > 0:
             yield weight, value
 

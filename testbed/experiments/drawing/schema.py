@@ -57,10 +57,6 @@ KEYS = (
 )
 
 
-class SchemaError(InputError, ValueError):
-    """A schema that cannot be used; names file and attribute."""
-
-
 @dataclass(frozen=True)
 class Attribute:
     """A declared attribute; its fields are the keys of its table."""
@@ -119,7 +115,7 @@ class Schema:
             their first attribute, so that the share is exact for doubles, and for integers up to rounding.
 
     Raises:
-        SchemaError: the file is missing or malformed, or has no number for a selectivity.
+        InputError: the file is missing or malformed, or has no number for a selectivity.
     """
 
     def __init__(self, path: Path, selectivity: float | None = None) -> None:
@@ -130,7 +126,7 @@ class Schema:
             fit = [each for each in fit if each.type in _NUMBERS and each.present == 1]
         if not fit:
             what = "a number with present = 1 and asked > 0" if selectivity is not None else "asked > 0"
-            raise SchemaError(f"{path}: no attribute that predicates can constrain; expected one with {what}")
+            raise InputError(f"{path}: no attribute that predicates can constrain; expected one with {what}")
         self._asked = fit
 
     def draw_message(self, random: Random, sizes: Sizes) -> Message:  # noqa: ARG002 - the schema has the sizes
@@ -170,21 +166,21 @@ def _read(path: Path) -> list[Attribute]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SchemaError(f"{path}: cannot be read: {error}") from error
+        raise InputError(f"{path}: cannot be read: {error}") from error
     tables = document.get("attribute")
     if document.keys() != {"attribute"} or not isinstance(tables, list) or not tables:
-        raise SchemaError(f"{path}: expected tables [[attribute]], and nothing else")
+        raise InputError(f"{path}: expected tables [[attribute]], and nothing else")
     found: dict[str, Attribute] = {}
     for number, table in enumerate(tables, 1):
         where = f"{path}: attribute {number}"
         if not isinstance(table, dict):
-            raise SchemaError(f"{where}: expected a table")
+            raise InputError(f"{where}: expected a table")
         one = _attribute(where, table)
         if one.name in found:
-            raise SchemaError(f"{where}: {one.name!r} is declared twice")
+            raise InputError(f"{where}: {one.name!r} is declared twice")
         found[one.name] = one
         if sum(len(each.values) for each in found.values()) > _VALUES_MAX:
-            raise SchemaError(f"{where}: expected at most {_VALUES_MAX} values of all strings together")
+            raise InputError(f"{where}: expected at most {_VALUES_MAX} values of all strings together")
     return list(found.values())
 
 
@@ -192,16 +188,16 @@ def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
     known = {option.key: option for option in KEYS}
     for key in table:
         if key not in known and key != "values":
-            raise SchemaError(f"{where}: {unknown('key', key, [*known, 'values'])}")
+            raise InputError(f"{where}: {unknown('key', key, [*known, 'values'])}")
     values: dict[str, Any] = {}
     for option in KEYS:
         if option.key in table:
             try:
                 values[option.key] = option.convert(table[option.key])
             except ValueError as error:
-                raise SchemaError(f"{where}: {option.key}: {error}") from error
+                raise InputError(f"{where}: {option.key}: {error}") from error
         elif option.required:
-            raise SchemaError(f"{where}: {option.key} is missing; expected {option.expected}")
+            raise InputError(f"{where}: {option.key} is missing; expected {option.expected}")
         else:
             values[option.key] = option.default
     kind = _TYPES[values["type"]]
@@ -210,13 +206,13 @@ def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
         for key in ("low", "high"):
             if not values[key].is_integer() or abs(values[key]) > _INTEGERS_MAX:
                 what = f"an integer from {-_INTEGERS_MAX} to {_INTEGERS_MAX}"
-                raise SchemaError(f"{where}: {key}: {values[key]:g} is not valid; expected {what}")
+                raise InputError(f"{where}: {key}: {values[key]:g} is not valid; expected {what}")
     if not 0 < high - low < math.inf:
-        raise SchemaError(f"{where}: low is {low:g} and high {high:g}; expected low below high")
+        raise InputError(f"{where}: low is {low:g} and high {high:g}; expected low below high")
     try:
         Constraint(values["name"], kind, Operator.ANY)
     except ValueError as error:
-        raise SchemaError(f"{where}: name: {error}") from error
+        raise InputError(f"{where}: name: {error}") from error
     return Attribute(
         values["name"],
         kind,
@@ -232,11 +228,11 @@ def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
 def _values(where: str, table: Mapping[str, Any], count: int | None) -> tuple[str, ...]:
     given = table.get("values")
     if (given is None) == (count is None):
-        raise SchemaError(f"{where}: expected one of values and count, of a string")
+        raise InputError(f"{where}: expected one of values and count, of a string")
     if given is None:
         return tuple(f"v{number}" for number in range(1, (count or 0) + 1))
     if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
-        raise SchemaError(f"{where}: values: expected a list of strings")
+        raise InputError(f"{where}: values: expected a list of strings")
     if any(len(each.encode()) > STRING_MAX_BYTES for each in given):
-        raise SchemaError(f"{where}: values: expected strings of at most {STRING_MAX_BYTES} bytes")
+        raise InputError(f"{where}: values: expected strings of at most {STRING_MAX_BYTES} bytes")
     return tuple(given)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
-from testbed.experiments import drawing
 from testbed.experiments.config import Experiment, WorkloadOptions
+from testbed.experiments.config.load import contents_of
 from testbed.experiments.drawing import Contents
-from testbed.experiments.drawing.distributions import Distributions
-from testbed.experiments.drawing.schema import Schema
 from testbed.experiments.events import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.experiments.workload import Generated, Item, Workload
 from testbed.experiments.workload.attention import REQUESTS, Demand
@@ -62,12 +59,7 @@ def generate(experiment: Experiment) -> Workload:
         changing = _draw_share(
             _stream(experiment.seed, "changing"), receivers, options.changing_receivers_percent
         )
-        contents: Contents = drawing
-        if options.distributions is not None:
-            contents = Distributions(Path(options.distributions))
-        elif options.schema is not None:
-            share = None if options.selectivity_percent is None else options.selectivity_percent / 100
-            contents = Schema(Path(options.schema), share)
+        contents = contents_of(options)
         for number in range(options.applications_per_node):
             for node in receivers:
                 items.extend(_receive(experiment, options, contents, node, number, node in changing))

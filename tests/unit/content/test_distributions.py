@@ -12,8 +12,9 @@ from router.predicates import Constraint, Operator, Type
 from testbed.experiments.config import WorkloadOptions
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.drawing.distributions import DistributionError, Distributions
+from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.workload.generate import generate
+from testbed.support.errors import InputError
 
 _FILES = {
     "attr_names": "3 alpha\n1 beta\n0 never\n",
@@ -71,7 +72,7 @@ def test_messages_and_predicates_have_what_the_files_have(folder: Path) -> None:
 )
 def test_faults_name_file_and_line(folder: Path, name: str, text: str, message: str) -> None:
     (folder / f"{name}.dist").write_text(text)
-    with pytest.raises(DistributionError, match=message):
+    with pytest.raises(InputError, match=message):
         Distributions(folder)
 
 

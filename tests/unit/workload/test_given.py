@@ -15,7 +15,7 @@ from router.predicates import Message, matches
 from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.drawing.schema import KEYS, Schema, SchemaError
+from testbed.experiments.drawing.schema import KEYS, Schema
 from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.support.errors import InputError
@@ -129,7 +129,7 @@ def test_the_shape_of_figure_10_does_not_depend_on_a_seed(tmp_path: Path, seed: 
 )
 def test_errors_of_a_schema_name_file_and_attribute(tmp_path: Path, text: str, problem: str) -> None:
     path = _schema(tmp_path, text)
-    with pytest.raises(SchemaError) as raised:
+    with pytest.raises(InputError) as raised:
         Schema(path)
     assert str(raised.value).startswith(f"{path}: ") and problem in str(raised.value)
 
@@ -147,7 +147,7 @@ def test_integers_keep_to_bounds_that_a_double_can_hold(tmp_path: Path) -> None:
 def test_a_selectivity_needs_a_number_that_every_message_has(tmp_path: Path) -> None:
     path = _schema(tmp_path, '[[attribute]]\nname = "a"\ntype = "double"\npresent = 0.5\n')
     assert Schema(path).draw_predicate(Random(1), WorkloadOptions())
-    with pytest.raises(SchemaError, match="expected one with a number with present = 1"):
+    with pytest.raises(InputError, match="expected one with a number with present = 1"):
         Schema(path, 0.1)
     with pytest.raises(ExperimentError, match=r"selectivity_percent: needs workload\.schema"):
         _experiment(tmp_path, "selectivity_percent = 3")
