@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from captures.accounting.schemes import Size, size_of
 from captures.rundir.routing_tables import TableRow, predicate_of
-from router.predicates import NOTHING, Predicate
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.covering.bitset import Bits
-from router.predicates.covering.pool import POOL
 from testbed.controller.trees import Forest, Tree
 
 #: Units of M.
@@ -85,7 +84,7 @@ def predicted_by_alpha(
     Args:
         predicates: of the receivers; none is empty.
     """
-    alone = {node: _Growing(predicate).size for node, predicate in predicates.items()}
+    alone = {node: _alone(predicate) for node, predicate in predicates.items()}
     alpha = measured_alpha(list(predicates.values()), rng)
     entries = _of_sources(forest, sources, alone)
     entries["pif"] = [
@@ -100,8 +99,8 @@ def predicted_by_alpha(
     low = int(mean)
     high = min(low + 1, len(alone))
     found: dict[str, dict[str, float]] = {scheme: {} for scheme in (*entries, "pif by mean")}
-    for unit in UNITS:
-        sizes = {node: size[unit] for node, size in alone.items()}
+    for number, unit in enumerate(UNITS):
+        sizes = {node: size[number] for node, size in alone.items()}
         of_unit = alpha[unit]
         for scheme, those in entries.items():
             state = (_size(below, sizes) * of_unit[below.bit_count() - 1] for _, _, below in those)
@@ -116,46 +115,20 @@ def measured_alpha(
 ) -> dict[str, list[float]]:
     """Returns unit -> alpha(1), alpha(2), ...: of k predicates drawn at random, the mean of M of the
     disjunction over the mean of the sum of M."""
-    whole = {unit: [0] * len(predicates) for unit in UNITS}
-    parts = {unit: [0] * len(predicates) for unit in UNITS}
-    sizes = [_Growing(predicate).size for predicate in predicates]
+    sizes = np.array([_alone(predicate) for predicate in predicates]).reshape(-1, len(UNITS))
+    whole, parts = np.zeros_like(sizes), np.zeros_like(sizes)
     for _ in range(draws):
-        union, alone = _Growing(), Counter[str]()
-        for k, number in enumerate(rng.sample(range(len(predicates)), len(predicates))):
+        union, order = PredicateBuilder(), rng.sample(range(len(predicates)), len(predicates))
+        for k, number in enumerate(order):
             union.add(predicates[number])
-            alone += sizes[number]
-            for unit in UNITS:
-                whole[unit][k] += union.size[unit]
-                parts[unit][k] += alone[unit]
-    return {
-        unit: [together / apart for together, apart in zip(whole[unit], parts[unit], strict=True)]
-        for unit in UNITS
-    }
+            whole[k] += size_of(union.predicate)
+        parts += np.cumsum(sizes[order], axis=0)
+    return dict(zip(UNITS, (whole / parts).T.tolist(), strict=True))
 
 
-class _Growing:
-    """A predicate that grows, with its size.
-
-    Attributes:
-        size: by unit.
-    """
-
-    def __init__(self, predicate: Predicate = NOTHING) -> None:
-        self._builder = PredicateBuilder()
-        self.size: Counter[str] = Counter()
-        self.add(predicate)
-
-    def add(self, predicate: Predicate) -> None:
-        before = self._builder.members
-        self._builder.add(predicate)
-        after = self._builder.members
-        # The filters that are new, and those that are not needed any more: a large predicate changes little.
-        self.size.update(_counted(after & ~before))
-        self.size.subtract(_counted(before & ~after))
-
-
-def _counted(members: Bits) -> dict[str, int]:
-    return size_of(POOL.predicate(members))._asdict() if members else {}
+def _alone(predicate: Predicate) -> Size:
+    """The size of a predicate as a router holds it."""
+    return size_of(PredicateBuilder(predicate).predicate)
 
 
 def _size(receivers: int, sizes: Mapping[int, int]) -> int:
