@@ -145,7 +145,7 @@ def _clock(settings: Settings) -> tuple[ExperimentClock, Meter]:
 class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
     """Connects switches to the state machine.
 
-    `done` gets the exit status, or the error of a controller that fails.
+    `done` is a queue for the exit status, or the error of a controller that fails; the first counts.
     """
 
     OFP_VERSIONS = (_FRAMEWORK.version,)
@@ -237,7 +237,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         # The log may be what cannot be written, or be closed at the end.
         with suppress(OSError, ValueError), _FRAMEWORK.turn:
             self._log.write("failed", Failed(error=text))
-        self.done.set_exception(error)
+        self.done.put(error)
 
     def _next_event(self) -> events.Event:
         deadline = self._machine.next_deadline()
@@ -486,7 +486,7 @@ def _signals() -> Any:
 def _end_on_sigterm(signals: Any, done: Any) -> None:
     while signal.SIGTERM not in signals.recv(64):
         pass
-    done.set_result(0)
+    done.put(0)
 
 
 def run(settings: Settings) -> int:
@@ -506,7 +506,7 @@ def run(settings: Settings) -> int:
     log = ControllerLog(settings.log)
     manager = _FRAMEWORK.AppManager.get_instance()
     manager.applications_cls = {"ofp_event": _Handler, "controller": ControllerApp}
-    done, signals = _FRAMEWORK.future(), _signals()
+    done, signals = _HUB.Queue(), _signals()
 
     def start() -> None:
         manager.instantiate_apps(settings=settings, log=log, done=done)
@@ -514,10 +514,12 @@ def run(settings: Settings) -> int:
 
     _FRAMEWORK.start(start)
     try:
-        status: int = done.result()
+        outcome: int | Exception = done.get()
     finally:
         # It is held to the end: no thread of a switch writes after the counters.
         _FRAMEWORK.turn.__enter__()
         log.write("counters", manager.applications[ControllerApp.__name__].counters())
         log.close()
-    return status
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome

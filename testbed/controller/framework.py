@@ -3,7 +3,7 @@
 This is the only module that imports either of them, and the only place that knows of their threads: Ryu's are
 green threads of eventlet, of which one runs at a time; os-ken's are native threads, which nothing can end. So
 a thread here ends by itself, when it finds a sentinel in its queue or its socket closed, and whoever waits
-for a result waits for a future.
+for a result waits for a queue.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
-from contextlib import AbstractContextManager, nullcontext, suppress
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -112,10 +112,6 @@ class Framework:
         result: T = eventlet.tpool.execute(function)
         return result
 
-    def future(self) -> Any:
-        """Returns a future of which the first result, or exception, counts."""
-        return _NativeFuture() if self.native else _GreenFuture()
-
     def start(self, function: Callable[[], None]) -> None:
         """Calls a function that starts threads, none of which the process waits for when it ends."""
         if not self.native:
@@ -136,34 +132,6 @@ class Framework:
 
     def _sockets(self) -> Any:
         return socket if self.native else import_module("eventlet.green.socket")
-
-
-class _NativeFuture(Future[Any]):
-    def set_result(self, result: object) -> None:
-        with suppress(InvalidStateError):
-            super().set_result(result)
-
-    def set_exception(self, error: BaseException | None) -> None:
-        with suppress(InvalidStateError):
-            super().set_exception(error)
-
-
-class _GreenFuture:
-    def __init__(self) -> None:
-        import eventlet.event
-
-        self._event = eventlet.event.Event()
-
-    def set_result(self, result: object) -> None:
-        if not self._event.ready():
-            self._event.send(result)
-
-    def set_exception(self, error: BaseException) -> None:
-        if not self._event.ready():
-            self._event.send_exception(error)
-
-    def result(self) -> Any:
-        return self._event.wait()
 
 
 def _complete_eventlet() -> None:
