@@ -68,9 +68,8 @@ def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
         with reading(f"message {sending.source}/{sending.seq}"):
             selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]
         yield from _judge_message(history, sending, selecting, window_ns)
-    for each in history.unknown:
-        key = each.source, each.seq, each.delivered_ns
-        yield _answer(*key, each.application, expected=False, decided=False)
+    for source, seq, application, delivered_ns in history.unknown:
+        yield _answer(source, seq, delivered_ns, application, expected=False, decided=False)
 
 
 def _answer(

@@ -80,14 +80,8 @@ class Sending:
     attributes: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class UnknownDelivery:
-    """The delivery of a message that its router was killed too soon to record."""
-
-    source: int
-    seq: int
-    application: Application
-    delivered_ns: int
+#: The delivery of a message that its router was killed too soon to record: source, seq, application, time.
+UnknownDelivery = tuple[int, int, Application, int]
 
 
 @dataclass
@@ -129,7 +123,7 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
         ):
             application = Application(record["node"], record["app"])
             key = record["source"], record["seq"]
-            deliveries[key].setdefault(application, UnknownDelivery(*key, application, record["t_ns"]))
+            deliveries[key].setdefault(application, (*key, application, record["t_ns"]))
     for sending in history.sendings:
         deliveries.pop((sending.source, sending.seq), None)
     history.unknown = [delivery for each in deliveries.values() for delivery in each.values()]
