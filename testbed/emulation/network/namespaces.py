@@ -31,20 +31,19 @@ from testbed.support.errors import MachineError, RunError
 from testbed.support.names import host_device, ip_address
 from topos import Topology
 
+#: Wall seconds that a command may take.
+_COMMAND_S = 120
 
-def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:
-    """Runs a command and returns its standard output.
 
-    Raises:
-        RunError: the command failed and `check` is true, or it took longer than `timeout_s`.
-    """
+def run(argv: Sequence[str], stdin: str | None = None) -> str:
+    """Runs a command and returns its standard output; raises RunError if it fails, or takes two minutes."""
     try:
         done = subprocess.run(
-            argv, input=stdin, capture_output=True, text=True, timeout=timeout_s, start_new_session=True
+            argv, input=stdin, capture_output=True, text=True, timeout=_COMMAND_S, start_new_session=True
         )
     except subprocess.TimeoutExpired as error:
-        raise RunError(f"{argv[0]} did not end within {timeout_s:g} s") from error
-    if check and done.returncode:
+        raise RunError(f"{argv[0]} did not end within {_COMMAND_S} s") from error
+    if done.returncode:
         raise RunError(f"{argv[0]} failed ({done.returncode}): {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
 

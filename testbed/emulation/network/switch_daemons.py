@@ -79,7 +79,10 @@ class Group:
 
 
 class Daemon:
-    """The two processes of a group."""
+    """The two processes of a group.
+
+    Its methods raise RunError if a process has ended or does not answer, and no event killed it.
+    """
 
     def __init__(self, folder: Path, number: int, group: Group, datapath: str) -> None:
         self.group = group
@@ -132,9 +135,6 @@ class Daemon:
         """Kills a process; the bridges of the group end with ovs-vswitchd.
 
         `restart` follows.
-
-        Raises:
-            RunError: ovs-vswitchd does not say how many upcalls failed.
         """
         if command == SWITCHES and self._datapath == _TYPES["kernel"][1] and command not in self.away:
             self._lost_before = self.take_lost()
@@ -147,9 +147,6 @@ class Daemon:
         """Starts a process on the database as it is; returns its process id.
 
         Nothing is done if it has been started since it was killed.
-
-        Raises:
-            RunError: the datapath of the killed process cannot be removed from the kernel.
         """
         place = _PLACES[command]
         if command in self.away:
@@ -175,11 +172,7 @@ class Daemon:
         return earlier + (0 if before is None else max(0, self.lost_upcalls - before))
 
     def has_handlers(self) -> bool:
-        """Whether ovs-vswitchd has a thread that takes frames without a flow from the kernel datapath.
-
-        Raises:
-            RunError: ovs-vswitchd has ended.
-        """
+        """Whether ovs-vswitchd has a thread that takes frames without a flow from the kernel datapath."""
         # A thread that is listed may end before it is read.
         with suppress(OSError):
             threads = Path(f"/proc/{self.processes[-1].pid}/task").glob("*/comm")
@@ -190,22 +183,14 @@ class Daemon:
         return False
 
     def with_sockets(self, do: Callable[[int], _T]) -> _T:
-        """Calls a function of `testbed.emulation.network.switch_sockets` for the sockets of the ports.
-
-        Raises:
-            RunError: ovs-vswitchd has ended.
-        """
+        """Calls a function of `testbed.emulation.network.switch_sockets` for the sockets of the ports."""
         try:
             return do(self.processes[-1].pid)
         except OSError as error:
             raise RunError(f"{self.describe()} has ended: {error}") from error
 
     def connect(self, suffix: str) -> JsonRpc:
-        """Connects to a daemon as soon as it listens.
-
-        Raises:
-            RunError: it does not, or has ended.
-        """
+        """Connects to a daemon as soon as it listens."""
         connected: list[JsonRpc] = []
 
         def left() -> str | None:
@@ -249,7 +234,7 @@ class Daemon:
 
 
 class SwitchDaemons:
-    """The daemons of a run.
+    """The daemons of a run; its methods raise RunError if a daemon has ended, or does not answer in time.
 
     Args:
         folder: for their sockets, databases and logs; also Open vSwitch's run folder (OVS_RUNDIR), in which
@@ -275,18 +260,12 @@ class SwitchDaemons:
         Until then the userspace datapath forwards nothing: ovs-vswitchd looks at its ports only while it
         holds the lock of its database (`bridge_run` in its vswitchd/bridge.c), and frames wait in the ports'
         sockets.
-
-        Raises:
-            RunError: not in time, or a daemon has ended.
         """
         self._configure(node, [])
 
     def remove_bridge(self, node: int) -> None:
         """Removes the bridge of a switch, with its rules and its connection; the devices stay, and the other
         bridges of the daemon.
-
-        Raises:
-            RunError: not in time, or a daemon has ended.
         """
         name = switch_name(node)
         with closing(self.of(node).connect("sock")) as database:
@@ -299,11 +278,7 @@ class SwitchDaemons:
         self._configure(node, [_mutate("bridges", "delete", row["_uuid"])])
 
     def add_bridge(self, node: int) -> None:
-        """Makes the bridge of a switch that was removed, as `start` did.
-
-        Raises:
-            RunError: not in time, or a daemon has ended.
-        """
+        """Makes the bridge of a switch that was removed, as `start` did."""
         rows = _Rows()
         ports = self.of(node).group.ports[node]
         bridge = _bridge(rows, node, ports, self._type, self._controller_socket)
@@ -325,11 +300,7 @@ class SwitchDaemons:
         return [daemon.path("ctl") for daemon in self._daemons]
 
     def start(self, controller_socket: Path) -> None:
-        """Makes every bridge with its ports, connected to the controller.
-
-        Raises:
-            RunError: a daemon did not start, or not make its bridges in time.
-        """
+        """Makes every bridge with its ports, connected to the controller."""
         self._controller_socket = controller_socket
         empty = self.folder / "empty.db"
         run(["ovsdb-tool", "create", str(empty), str(switch_schema())])
@@ -392,11 +363,7 @@ class SwitchDaemons:
             daemon.check(command)
 
     def counters(self) -> SwitchCounters:
-        """Returns the counters of every port of every switch.
-
-        Raises:
-            RunError: a daemon does not answer.
-        """
+        """Returns the counters of every port of every switch."""
         return parse_ports(daemon.shown() for daemon in self._daemons)
 
     def take_dropped(self) -> dict[int, SwitchDrops]:
@@ -405,9 +372,6 @@ class SwitchDaemons:
         Counted since the last call are frames that found no room in the sockets of its ports (not with the
         kernel datapath, nor in some containers), and for the first node of each daemon of the kernel datapath
         those that the kernel could not hand over.
-
-        Raises:
-            RunError: a daemon has ended, or does not answer.
         """
         found: dict[int, SwitchDrops] = {}
         for daemon in self._daemons:
@@ -431,10 +395,7 @@ class SwitchDaemons:
     def stop(self) -> None:
         """Kills the daemons: all bridges end with them.
 
-        May be called at any point, and more than once.
-
-        Raises:
-            RunError: daemons could not be ended; all others have ended.
+        May be called at any point, and more than once. All others have ended when an error is raised.
         """
         steps = Steps()
         for daemon in self._daemons:
