@@ -6,22 +6,9 @@ Runs do not see each other's devices: every run has network namespaces of its ow
 
 from __future__ import annotations
 
-import secrets
-
 from router.wire.header import HOST_PORT
 from testbed.support.errors import InputError
 from topos import Topology, unknown
-
-TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-TAG_LENGTH = 3
-
-
-def new_tag() -> str:
-    """Returns a random tag of a run.
-
-    The caller checks that no other run holds it.
-    """
-    return "".join(secrets.choice(TAG_ALPHABET) for _ in range(TAG_LENGTH))
 
 
 def switch_name(node: int) -> str:

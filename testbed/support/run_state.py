@@ -7,6 +7,7 @@ time (clock ticks since boot, /proc/<pid>/stat field 22) name a process uniquely
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -16,7 +17,6 @@ from pathlib import Path
 from router.records.forms import parse
 from router.records.json_file import json_line
 from testbed.support.errors import RunError
-from testbed.support.names import new_tag
 
 STATE_ROOT = Path("/run/cbcb")
 STATE_FILE = "state.json"
@@ -122,7 +122,7 @@ def claim(run_dir: Path) -> RunState:
     made = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=STATE_ROOT))
     made.chmod(0o755)
     for _ in range(100):
-        state = RunState(new_tag(), ProcessId.of(os.getpid()), str(run_dir))
+        state = RunState(secrets.token_hex(2), ProcessId.of(os.getpid()), str(run_dir))
         state.save(made)
         try:
             made.rename(state.folder)
