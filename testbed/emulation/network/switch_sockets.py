@@ -158,7 +158,9 @@ def difference(start: SwitchCounters, end: SwitchCounters) -> SwitchCounters:
     }
 
 
-# The system call; the os module lacks it. The number is that of x86-64, arm64 and most others.
+# The functions about the sockets of a process raise OSError if the process has ended.
+
+#: The system call; the os module lacks it. The number is that of x86-64, arm64 and most others.
 _SYS_PIDFD_GETFD = 438
 
 
@@ -166,9 +168,6 @@ def grow(pid: int) -> None:
     """Gives the packet sockets of a process receive buffers as large as those of a router.
 
     Frames that have found no room before are not counted: a fault kept the process from them.
-
-    Raises:
-        OSError: the process has ended.
     """
     for each in packet_sockets(pid):
         with each:
@@ -180,9 +179,6 @@ def take_dropped(pid: int) -> dict[str, int]:
     """Returns the frames that found no room since the last call, by the device of the socket.
 
     A device is missing where a container forbids to reach the sockets of another process.
-
-    Raises:
-        OSError: the process has ended.
     """
     frames: Counter[str] = Counter()
     for each in packet_sockets(pid):
@@ -192,11 +188,7 @@ def take_dropped(pid: int) -> dict[str, int]:
 
 
 def packet_sockets(pid: int) -> Iterator[socket.socket]:
-    """The packet sockets of a process, each as a descriptor of this one; none if a container forbids that.
-
-    Raises:
-        OSError: the process has ended.
-    """
+    """The packet sockets of a process, each as a descriptor of this one; none if a container forbids that."""
     folder = Path("/proc") / str(pid)
     table = (folder / "net" / "packet").read_text().splitlines()[1:]
     links = {f"socket:[{line.split()[-1]}]" for line in table}

@@ -66,11 +66,7 @@ def parts(topology: Topology, down_links: set[int], down_nodes: set[int]) -> dic
 def connectivity(
     events: Iterable[Mapping[str, Any]], topology: Topology, hop_limit: HopLimit | None = None
 ) -> Connectivity:
-    """Returns the connectivity that results from the controller's events (in order of time).
-
-    Raises:
-        KeyError: an event lacks a field.
-    """
+    """Returns the connectivity that results from the controller's events (in order of time)."""
     log, found = Epochs(), Connectivity(hop_limit=hop_limit)
     for event in events:
         if log.take(event):
@@ -85,9 +81,6 @@ def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
     Returns:
         (from, to), wall clock in ns; disjoint and in order; NEVER_NS if the log ends within a change.
-
-    Raises:
-        KeyError: an event lacks a field.
     """
     return [
         (change.began_ns, NEVER_NS if change.committed_ns is None else change.committed_ns)
