@@ -19,7 +19,7 @@ from router.system import enter_network_namespace, namespace_path, returning_to_
 from router.wire.header import ETHERTYPE, node_address
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces
-from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, Group, SwitchDaemons
+from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, SwitchDaemons
 from testbed.emulation.network.switch_sockets import packet_sockets
 from testbed.machine.probes import KernelFeatures, kernel_features
 from testbed.support.errors import RunError
@@ -149,7 +149,7 @@ def test_a_stopped_network_leaves_no_process_and_no_namespace(network: EmulatedN
 def test_a_device_that_open_vswitch_cannot_use_is_named(folder: Path) -> None:
     held = Namespaces()
     (namespace,) = held.make(1)
-    daemons = SwitchDaemons(folder, [Group(namespace, {0: [1]})], "user")
+    daemons = SwitchDaemons(folder, [(namespace, {0: [1]})], "user")
     try:
         with pytest.raises(RunError, match=r"Open vSwitch cannot use s0-e1: .*No such device"):
             daemons.start(folder / "controller")
@@ -161,8 +161,7 @@ def test_a_device_that_open_vswitch_cannot_use_is_named(folder: Path) -> None:
 def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork, folder: Path) -> None:
     """A second userspace datapath in the namespace of the first."""
     (folder / "second").mkdir()
-    group = Group(network.switch_namespaces[0], {40: []})
-    daemons = SwitchDaemons(folder / "second", [group], "user")
+    daemons = SwitchDaemons(folder / "second", [(network.switch_namespaces[0], {40: []})], "user")
     try:
         with pytest.raises(RunError, match=r"cannot use s40: .*failed to create bridge s40"):
             daemons.start(folder / "second" / "controller")

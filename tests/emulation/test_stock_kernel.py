@@ -32,7 +32,7 @@ from router.runtime import commands
 from router.wire.header import HOST_PORT
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.namespaces import Namespaces, run_inside
-from testbed.emulation.network.switch_daemons import SWITCHES, Group, SwitchDaemons
+from testbed.emulation.network.switch_daemons import SWITCHES, SwitchDaemons
 from testbed.machine.probes import datapath, kernel_features
 from testbed.support.errors import MachineError
 from tests.support.command import CBCB, Cbcb, Held, output_of
@@ -222,7 +222,7 @@ def test_an_ovs_vswitchd_that_is_restarted_sends_no_frame_of_its_own(tmp_path: P
     for device in ("s0-e1", "h1", "s0-h", "h0"):
         run_inside(namespace, ["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"])
         run_inside(namespace, ["ip", "link", "set", device, "up"])
-    daemons = SwitchDaemons(tmp_path, [Group(namespace, {0: [1, HOST_PORT]})], "kernel")
+    daemons = SwitchDaemons(tmp_path, [(namespace, {0: [1, HOST_PORT]})], "kernel")
     try:
         daemons.start(tmp_path / "controller")
         before = daemons.counters()

@@ -149,17 +149,13 @@ def remove_run(
         # Routers end a little after their parent.
         steps.run("processes", end_processes, state.processes)
         steps.run("network", stop_network)
-        return [*steps.failures, *_alive(state)]
+        if not (left := [*steps.failures, *_alive(state)]):
+            steps.run("state", remove_folder, state.folder)
+        return left or steps.failures
 
     for _ in range(_CLEAN_UPS):
         if not (left := clean_up()):
-            break
-    if not left:
-        steps = Steps()
-        steps.run("state", remove_folder, state.folder)
-        left = steps.failures
-    if not left:
-        return
+            return
     for what in left:
         note(f"take-down: {what}")
     note(f"left: {state.folder}; `cbcb clean` removes what is left")

@@ -31,7 +31,6 @@ from testbed.emulation.network.calibration import Counted, Span, read_counters
 from testbed.emulation.network.switch_daemons import (
     DATABASE,
     SWITCHES,
-    Group,
     SwitchDaemons,
     switches_per_daemon,
 )
@@ -250,8 +249,7 @@ class EmulatedNetwork:
         for node in self.topology.nodes:
             numbers = [HOST_PORT, *self.topology.neighbours(node.id)]
             ports[self.switch_namespaces[node.id]][node.id] = numbers
-        groups = [Group(namespace, switches) for namespace, switches in ports.items()]
-        self.daemons = SwitchDaemons(self._folder, groups, self.datapath)
+        self.daemons = SwitchDaemons(self._folder, ports.items(), self.datapath)
         self.daemons.start(self.controller_socket)
         self._describe_to_mininet()
 

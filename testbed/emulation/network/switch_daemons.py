@@ -12,9 +12,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,26 +65,21 @@ def switches_per_daemon(switches: int) -> int:
     return max(size, _SWITCHES_PER_DAEMON_MIN, -(-switches // _DAEMONS_MAX))
 
 
-@dataclass(frozen=True)
-class Group:
-    """Switches that share a daemon.
-
-    Attributes:
-        namespace: path of the network namespace of their devices.
-    """
-
-    namespace: str
-    ports: Mapping[int, Sequence[int]]
-
-
 class Daemon:
-    """The two processes of a group.
+    """The two processes of a group of switches.
+
+    Args:
+        namespace: path of the network namespace of their devices.
+        ports: of the switches, by node.
 
     Its methods raise RunError if a process has ended or does not answer, and no event killed it.
     """
 
-    def __init__(self, folder: Path, number: int, group: Group, datapath: str) -> None:
-        self.group = group
+    def __init__(
+        self, folder: Path, number: int, namespace: str, ports: Mapping[int, Sequence[int]], datapath: str
+    ) -> None:
+        self.namespace = namespace
+        self.ports = ports
         self._datapath = datapath
         self._stem = str(folder / str(number))
         self._environment = {**os.environ, "OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder)}
@@ -117,7 +111,7 @@ class Daemon:
         die_too = ["setpriv", "--pdeathsig", "KILL", "--"]
         quiet = ["-vconsole:off", "-vsyslog:off", "-vfile:warn", f"--log-file={self.path(command)}"]
         with returning_to_its_namespace():
-            enter_network_namespace(self.group.namespace)
+            enter_network_namespace(self.namespace)
             return subprocess.Popen(
                 [*die_too, command, *arguments, *quiet],
                 env=self._environment,
@@ -155,7 +149,7 @@ class Daemon:
             elif self._datapath == _TYPES["kernel"][1]:
                 # Into a datapath that it finds, ovs-vswitchd sends a frame of its own, to try the kernel's
                 # features (`check_trunc_action` and others in its ofproto/ofproto-dpif.c).
-                run(["nsenter", f"--net={self.group.namespace}", "ovs-dpctl", "del-dp", self._datapath])
+                run(["nsenter", f"--net={self.namespace}", "ovs-dpctl", "del-dp", self._datapath])
             self.processes[place] = self._started(command)
             self.away.discard(command)
         return self.processes[place].pid
@@ -226,7 +220,7 @@ class Daemon:
             self.processes.pop()
 
     def describe(self, process: str = SWITCHES) -> str:
-        nodes = list(self.group.ports)
+        nodes = list(self.ports)
         return f"{process} of the switches s{nodes[0]} to s{nodes[-1]}"
 
     def last_words(self) -> str:
@@ -239,15 +233,19 @@ class SwitchDaemons:
     Args:
         folder: for their sockets, databases and logs; also Open vSwitch's run folder (OVS_RUNDIR), in which
             the sockets of all bridges are. The controller's socket must be in it.
-        groups: the switches, in groups.
+        groups: namespace and ports by node of each group.
         datapath: "kernel" or "user".
     """
 
-    def __init__(self, folder: Path, groups: Sequence[Group], datapath: str) -> None:
+    def __init__(
+        self, folder: Path, groups: Iterable[tuple[str, Mapping[int, Sequence[int]]]], datapath: str
+    ) -> None:
         self.folder = folder
         self._type, self._datapath = _TYPES[datapath]
-        self._daemons = [Daemon(folder, number, group, self._datapath) for number, group in enumerate(groups)]
-        self._bridges = sum(len(group.ports) for group in groups)
+        self._daemons = [
+            Daemon(folder, number, *group, self._datapath) for number, group in enumerate(groups)
+        ]
+        self._bridges = sum(len(daemon.ports) for daemon in self._daemons)
         self._controller_socket = Path()
 
     @property
@@ -280,7 +278,7 @@ class SwitchDaemons:
     def add_bridge(self, node: int) -> None:
         """Makes the bridge of a switch that was removed, as `start` did."""
         rows = _Rows()
-        ports = self.of(node).group.ports[node]
+        ports = self.of(node).ports[node]
         bridge = _bridge(rows, node, ports, self._type, self._controller_socket)
         self._configure(node, [*rows.operations, _mutate("bridges", "insert", bridge)])
 
@@ -292,7 +290,7 @@ class SwitchDaemons:
             self._wait_configured(daemon, database)
 
     def of(self, node: int) -> Daemon:
-        return next(daemon for daemon in self._daemons if node in daemon.group.ports)
+        return next(daemon for daemon in self._daemons if node in daemon.ports)
 
     @property
     def controls(self) -> list[Path]:
@@ -313,7 +311,7 @@ class SwitchDaemons:
         try:
             for daemon in self._daemons:
                 databases.append(database := daemon.connect("sock"))
-                _transact(database, _configuration(daemon.group, self._type, controller_socket))
+                _transact(database, _configuration(daemon.ports, self._type, controller_socket))
                 daemon.start(SWITCHES)
             for daemon, database in zip(self._daemons, databases, strict=True):
                 self._wait_configured(daemon, database)
@@ -375,7 +373,7 @@ class SwitchDaemons:
         """
         found: dict[int, SwitchDrops] = {}
         for daemon in self._daemons:
-            ports = daemon.group.ports
+            ports = daemon.ports
             no_room = daemon.with_sockets(switch_sockets.take_dropped)
             lost = {min(ports): daemon.take_lost()} if self._type == "system" else {}
             with closing(daemon.connect("ctl")) as control:
@@ -465,11 +463,13 @@ def _bridge(
     return rows.insert("Bridge", row)
 
 
-def _configuration(group: Group, bridge_type: str, controller_socket: Path) -> list[dict[str, Any]]:
+def _configuration(
+    ports: Mapping[int, Sequence[int]], bridge_type: str, controller_socket: Path
+) -> list[dict[str, Any]]:
     """Returns the operations that fill an empty database."""
     rows = _Rows()
     bridges = [
-        _bridge(rows, node, numbers, bridge_type, controller_socket) for node, numbers in group.ports.items()
+        _bridge(rows, node, numbers, bridge_type, controller_socket) for node, numbers in ports.items()
     ]
     options = [
         ["n-handler-threads", "1"],

@@ -20,7 +20,7 @@ from testbed.emulation.control.quiescence import quiet_period_s
 from testbed.emulation.network import namespaces, switch_daemons
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import run_inside
-from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
+from testbed.emulation.network.switch_daemons import SwitchDaemons
 from testbed.machine.probes import kernel_features
 from testbed.support.errors import InputError, MachineError, RunError
 from testbed.terminal.progress import Progress
@@ -208,7 +208,7 @@ def test_a_run_chooses_its_datapath_by_the_queues_of_the_kernel(
 
 def test_threads_that_end_do_not_end_their_daemon(tmp_path: Path) -> None:
     """They are listed and then read: some have ended in between."""
-    daemon = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {0: [1]})], "kernel")._daemons[0]
+    daemon = SwitchDaemons(tmp_path, [("/proc/self/ns/net", {0: [1]})], "kernel")._daemons[0]
     code = "from threading import Thread\nwhile True:\n t = Thread(target=str)\n t.start()\n t.join()"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         daemon.processes.append(process)
@@ -226,7 +226,7 @@ Sleeping = tuple[SwitchDaemons, list[subprocess.Popen[bytes]]]
 @pytest.fixture
 def sleeping(tmp_path: Path) -> Sleeping:
     """Three daemons, each with a process that ends only by a signal."""
-    daemons = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {n: [1]}) for n in range(3)], "user")
+    daemons = SwitchDaemons(tmp_path, [("/proc/self/ns/net", {n: [1]}) for n in range(3)], "user")
     processes = [subprocess.Popen(["sleep", "3600"]) for _ in daemons._daemons]
     for daemon, process in zip(daemons._daemons, processes, strict=True):
         daemon.processes.append(process)

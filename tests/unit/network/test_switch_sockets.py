@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from router.wire.header import CONTROLLER_SOURCE
-from testbed.emulation.network.switch_daemons import SWITCHES, Daemon, Group
+from testbed.emulation.network.switch_daemons import SWITCHES, Daemon
 from testbed.emulation.network.switch_sockets import JsonRpc, difference, parse_drops, parse_lost, parse_ports
 from testbed.support.errors import RunError
 from tests.support.polling import TIMEOUT
@@ -168,7 +168,7 @@ def test_a_server_that_closes_is_named(serve: Serve) -> None:
 
 
 def test_what_was_lost_before_a_kill_is_not_forgotten(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, 0, Group("/proc/self/ns/net", {0: [1]}), "system@ovs-system")
+    daemon = Daemon(tmp_path, 0, "/proc/self/ns/net", {0: [1]}, "system@ovs-system")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(daemon.path("ctl")))
         server.listen()
