@@ -22,8 +22,7 @@ from router.records.json_file import json_line
 from testbed.controller.trees import spt_trees
 from testbed.results.oracle.attention import ORIGINS, Collector, History
 from testbed.results.oracle.attention.baseline import exhaustive_cost
-from testbed.results.oracle.attention.judge import write_judgement
-from testbed.results.oracle.attention.outcomes import Verdict, results, starved, violations
+from testbed.results.oracle.attention.judge import Verdict, results, starved, violations, write_judgement
 from topos.generators import line
 
 Record = Mapping[str, Any]

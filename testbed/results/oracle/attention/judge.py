@@ -1,10 +1,19 @@
-"""Judges a run of the attention-limited service: every delivery, every round, and the traffic of CBR."""
+"""Judges a run of the attention-limited service: every delivery, every round, and the traffic of CBR.
+
+Section 3.1: S is satisfied if N_S = min(M_S, max) (1), and starves if N_S < max <= M_S (2); a round of
+neither is `short`. M_S counts the matching publications uploaded in the lifetime. A cache also serves older
+publications, so a round counts as satisfied if N_S >= min(M_S, max).
+
+The safety rules hold with whatever faults: at most `max` publications before the lifetime expires, none older
+than the freshness, each uploaded once, and (RQ) none twice to a subscription over its successive lifetimes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import islice
 from typing import Any
 
@@ -19,10 +28,174 @@ from captures.rundir.faults import read_commands, read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention import Collector, History, Integers
+from testbed.results.oracle.attention import UNKNOWN, Booleans, Collector, Floats, History, Integers, Round
 from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
-from testbed.results.oracle.attention.outcomes import Result, Verdict, results, starved, violations
 from testbed.results.oracle.connectivity import tree_changes
+
+
+class Verdict(StrEnum):
+    SATISFIED = "satisfied"
+    STARVED = "starved"
+    SHORT = "short"
+    #: The experiment ended before the lifetime, and the round was not full.
+    OPEN = "open"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A round judged.
+
+    Attributes:
+        got, got_remote: publications delivered, and those of them that another router sent.
+        matching: M_S as the paper defines it.
+        eligible: publications that were matching and fresh at some time of the lifetime, and not delivered to
+            the subscription in an earlier round.
+        certain: M_S without uploads close to the ends of the lifetime, which may not have met the SUB, and
+            without those too old at its end, until when a delayed push may wait.
+        filled_s: seconds from the registration to the delivery that filled the box; None: never full.
+    """
+
+    round: Round
+    verdict: Verdict
+    got: int
+    got_remote: int
+    matching: int
+    eligible: int
+    certain: int
+    filled_s: float | None
+
+
+def results(history: History, end_s: float, window_s: float) -> list[Result]:
+    """Judges every round.
+
+    Args:
+        end_s: end of the experiment, seconds of the routers' clock: later lifetimes are open.
+    """
+    known = (history.round_of != UNKNOWN) & (history.publication_of != UNKNOWN)
+    count = len(history.rounds)
+    of_round = history.round_of[known]
+    got = np.bincount(of_round, minlength=count)
+    remote = np.bincount(of_round[history.remote[known]], minlength=count)
+    last = np.full(count, -np.inf)
+    np.maximum.at(last, of_round, history.delivered_s[known])
+    times = [history.uploaded_s[history.selects[history.content, p]] for p in range(len(history.predicates))]
+    earlier = _uploads_delivered_earlier(history, of_round, history.publication_of[known])
+    found = []
+    for position, each in enumerate(history.rounds):
+        uploads, n_s = times[each.predicate], int(got[position])
+        begin_s, deadline_s = each.begin_s, each.deadline_s
+        matching = _between(uploads, begin_s, deadline_s)
+        full = n_s >= each.max
+        if full or (not each.withdrawn and deadline_s <= end_s and n_s >= min(matching, each.max)):
+            verdict = Verdict.SATISFIED
+        elif each.withdrawn:
+            verdict = Verdict.WITHDRAWN
+        elif deadline_s > end_s:
+            verdict = Verdict.OPEN
+        else:
+            verdict = Verdict.STARVED if each.max <= matching else Verdict.SHORT
+        oldest_s = begin_s - each.freshness_s
+        eligible = _between(uploads, oldest_s, deadline_s)
+        eligible -= _between(earlier.get(position, uploads[:0]), oldest_s, deadline_s)
+        fresh_s = deadline_s - each.freshness_s
+        certain = _between(uploads, max(begin_s, fresh_s) + window_s, deadline_s - window_s)
+        filled_s = float(last[position]) - begin_s if full else None
+        found.append(Result(each, verdict, n_s, int(remote[position]), matching, eligible, certain, filled_s))
+    return found
+
+
+def starved(found: list[Result]) -> list[Result]:
+    """Returns the rounds that starve although enough publications could reach them, not counting those
+    uploaded close to the ends of the lifetime or too old at its end."""
+    return [each for each in found if each.verdict == Verdict.STARVED and each.certain >= each.round.max]
+
+
+def _between(times: Floats, from_s: float, to_s: float) -> int:
+    """Returns the number of sorted times in [from_s, to_s]."""
+    if to_s < from_s:
+        return 0
+    low, high = np.searchsorted(times, from_s, "left"), np.searchsorted(times, to_s, "right")
+    return int(high - low)
+
+
+def _uploads_delivered_earlier(
+    history: History, of_round: Integers, publications: Integers
+) -> dict[int, Floats]:
+    """Returns, for rounds after the first, the sorted upload times of what earlier rounds received."""
+    order = np.argsort(of_round, kind="stable")
+    counts = np.bincount(of_round, minlength=len(history.rounds))
+    parts = np.split(history.uploaded_s[publications[order]], np.cumsum(counts)[:-1]) if len(counts) else []
+    so_far: dict[tuple[int, int], Floats] = {}
+    found: dict[int, Floats] = {}
+    for position, each in enumerate(history.rounds):
+        subscription = each.home, each.subscription
+        before = so_far.get(subscription)
+        if before is not None:
+            found[position] = before
+        own = parts[position]
+        if len(own) or before is not None:
+            so_far[subscription] = np.sort(own if before is None else np.concatenate((before, own)))
+    return found
+
+
+#: Times are floats of microseconds and more.
+_ROUNDING_S = 1e-6
+
+
+def violations(history: History, slack_s: float) -> dict[str, Integers]:
+    """Returns the deliveries, as rows of the history, that break each rule.
+
+    Args:
+        slack_s: time that a frame may spend on links, which the age that routers know leaves out.
+    """
+    known: Booleans = (history.round_of != UNKNOWN) & (history.publication_of != UNKNOWN)
+    number, publication = history.round_of[known], history.publication_of[known]
+    columns = ([each.begin_s, each.lifetime_s, each.freshness_s, each.max] for each in history.rounds)
+    begin_s, lifetime_s, freshness_s, most = np.array([*columns], np.float64).reshape(-1, 4)[number].T
+    predicate = np.array([each.predicate for each in history.rounds], np.int64)[number]
+    delivered_s, uploaded_s = history.delivered_s[known], history.uploaded_s[publication]
+    since_s, age_s = delivered_s - begin_s, delivered_s - uploaded_s
+    freshness_s = freshness_s + _ROUNDING_S
+    broken: dict[str, Booleans] = {
+        # The predicate of the subscription does not select it.
+        "unmatched": ~history.selects[history.content[publication], predicate],
+        # It was older than the freshness of the subscription.
+        "stale": (history.age_s[known] > freshness_s) | (age_s > freshness_s + slack_s),
+        "outside_lifetime": (since_s < -_ROUNDING_S) | (since_s > lifetime_s + _ROUNDING_S),
+        # The round had `max` publications before.
+        "above_max": _places(number, len(history.rounds)) >= most,
+        # The subscription had it before, in this or in an earlier round (RQ).
+        "repeated": _repeated(history, number, publication),
+        "before_upload": age_s < -_ROUNDING_S,
+    }
+    rows = np.flatnonzero(known)
+    # No record mentions the round or the publication.
+    unrecorded = {"unrecorded": np.flatnonzero(~known)}
+    return unrecorded | {name: rows[each] for name, each in broken.items()}
+
+
+def _places(number: Integers, rounds: int) -> Integers:
+    """Returns for each delivery how many its round had before."""
+    order = np.argsort(number, kind="stable")
+    counts = np.bincount(number, minlength=rounds)
+    first = np.cumsum(counts) - counts
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order)) - first[number[order]]
+    return places
+
+
+def _repeated(history: History, number: Integers, publication: Integers) -> Booleans:
+    numbers: dict[tuple[int, int], int] = {}
+    subscription = np.array(
+        [numbers.setdefault((each.home, each.subscription), len(numbers)) for each in history.rounds],
+        np.int64,
+    )
+    pairs = subscription[number] * len(history.source) + publication
+    found = np.ones(len(pairs), np.bool_)
+    found[np.unique(pairs, return_index=True)[1]] = False
+    return found
+
 
 #: Deliveries that break a rule and are named.
 _EXAMPLES = 5
