@@ -20,6 +20,7 @@ BENCHMARKS = {
     "match": ("80 s", "the matching engines beside the C++ original"),
     "match_update": ("20 s", "changes of a forwarding table of 1,000,000 constraints"),
     "forwarding": ("30 s", "a live router at saturation (root)"),
+    "hop": ("40 s", "a live router woken for one message at a time (root)"),
     "emulated_hops": ("5 min", "CPU of a message at each router of the default experiment (root)"),
     "simulate": ("2 min", "simulations of growing networks: events per second, memory per router"),
     "columns": ("20 s", "views of frames on one core, by the codec and by compiled code"),

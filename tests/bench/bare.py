@@ -3,9 +3,10 @@
 ``python -m tests.bench.bare NAMESPACE DEVICE batches SHARE``: receives up to 64 frames by recvmmsg, sends the
 first SHARE of them (0 to 1) by sendmmsg.
 
-``python -m tests.bench.bare NAMESPACE DEVICE hops NODE PORT,...``: takes the place of the router of NODE. The
-last byte of a frame says how many hops it has left; with one more it goes out of the next of the PORTs. At
-the end prints ``{"hops": received, "cpu_s": seconds}``.
+``python -m tests.bench.bare NAMESPACE DEVICE hops NODE PORT,... [SOCKET]``: takes the place of the router of
+NODE. The last byte of a frame says how many hops it has left; with one more it goes out of the next of the
+PORTs. With a SOCKET it serves one application there: each frame makes a line for it, each line of it a frame
+and a line that answers. At the end prints ``{"hops": received, "cpu_s": seconds}``.
 
 Each waits in epoll, and ends with its standard input.
 """
@@ -32,6 +33,8 @@ _SO_RCVBUFFORCE = 33
 _IGNORE_OUTGOING = (263, 23, 1)
 #: Bytes of a frame: those of a message of the default experiment.
 FRAME_BYTES = 150
+#: Lines to an application: of a delivery and of an answer of the default experiment.
+_DELIVERY, _ANSWER = b"d" * 219 + b"\n", b"a" * 39 + b"\n"
 
 
 def frame(node: int, port: int, hops: int) -> bytes:
@@ -76,9 +79,17 @@ def _batches(packets: socket.socket, poll: select.epoll, share: float) -> None:
                 send(descriptor, outgoing, going, socket.MSG_DONTWAIT)
 
 
-def _hops(packets: socket.socket, poll: select.epoll, node: int, ports: list[int]) -> None:
+def _hops(packets: socket.socket, poll: select.epoll, node: int, ports: list[int], path: str = "") -> None:
     following = cycle([frame(node, port, 0)[:-1] for port in ports])
+    application = None
+    if path:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen()
     print("ready", flush=True)
+    if path:
+        application, _ = listener.accept()
+        poll.register(application.fileno(), select.EPOLLIN)
     hops, began, ended = 0, time.process_time(), False
     while not ended:
         for ready, _ in poll.poll():
@@ -87,6 +98,14 @@ def _hops(packets: socket.socket, poll: select.epoll, node: int, ports: list[int
                 hops += 1
                 if data[-1]:
                     packets.send(next(following) + bytes([data[-1] - 1]))
+                if application is not None:
+                    application.send(_DELIVERY)
+            elif application is not None and ready == application.fileno():
+                ended = not application.recv(65_536)
+                if not ended:
+                    hops += 1
+                    packets.send(next(following) + b"\0")
+                    application.send(_ANSWER)
             else:
                 ended = True
     print(json.dumps({"hops": hops, "cpu_s": time.process_time() - began}))
@@ -105,8 +124,8 @@ def main(namespace: str, device: str, what: str, *arguments: str) -> None:
     if what == "batches":
         _batches(packets, poll, float(arguments[0]))
     else:
-        node, ports = arguments
-        _hops(packets, poll, int(node), [int(port) for port in ports.split(",")])
+        node, ports, *path = arguments
+        _hops(packets, poll, int(node), [int(port) for port in ports.split(",")], *path)
 
 
 if __name__ == "__main__":

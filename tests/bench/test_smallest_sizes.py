@@ -23,6 +23,11 @@ from tests.support.paths import DOCS, ROOT
             marks=pytest.mark.root,
         ),
         pytest.param(
+            "hop --frames 50 --deliver",
+            r"50 frames \(MSG\), .* \d+\.\d us of CPU a hop",
+            marks=pytest.mark.root,
+        ),
+        pytest.param(
             "bombs --sizes 2000 --shapes substrings",
             r"substrings +2,000( +\d+\.\d){9} +\d+ +\d+\.\d",
             marks=pytest.mark.root,

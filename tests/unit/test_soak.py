@@ -51,6 +51,25 @@ def test_a_part_is_flat_if_nothing_of_it_rises_by_more_than_its_bound(
     assert found.memory_mib == pytest.approx(rise.get("memory", 0.0), abs=0.01)
 
 
+def test_a_rise_may_grow_with_the_hours() -> None:
+    samples = [
+        Sample(each.at_s * 36, each.part, each.pid, each.memory_mib, each.descriptors, each.queued)
+        for each in _life("controller", 7, 301, memory=7.0)
+    ]
+    # The later two thirds of three hours are two.
+    assert _judged(samples, "controller").flat is True
+
+
+def test_the_longest_life_of_a_part_is_judged() -> None:
+    lives = [
+        *_life("controller", 1, 20, memory=99.0),
+        *_life("controller", 2, 90),
+        *_life("controller", 3, 30),
+    ]
+    found = _judged(lives, "controller")
+    assert (found.samples, round(found.memory_mib, 6), found.flat) == (60, 0.0, True)
+
+
 def test_a_part_with_too_few_samples_is_not_judged() -> None:
     short = [sample for pid in range(10) for sample in _life("controller", pid, 10)]
     assert _judged(short, "controller") == Rise("controller", 7, flat=None)
