@@ -24,7 +24,7 @@ _FLOODING, _FOUR, _MANY, _LEAST = (
     f"{each}, {_SPT}" for each in ("flooding", "multicast-4", "multicast-16", "ips")
 )
 _STATIC = (_FLOODING, _FOUR, _MANY, _TOPICS, _OVERLAY, _PIF, _LEAST)
-_CHANGING = ("flooding", "topics", "multicast-16", "pif", "pif-strict", "ips", "drp")
+_CHANGING = ("flooding", "topics", "multicast-16", "pif", "pif-strict", "ips")
 #: A way, the way or key of its own runs that it is compared with, the claim on crossings.
 _CLAIMS = (
     (_PIF, _FLOODING, "fewer crossings than flooding"),
@@ -36,7 +36,14 @@ _CLAIMS = (
     (_LEAST, "minimal", "the crossings of the minimal tree"),
     (_OVERLAY, "minimal", "the crossings of the minimal tree"),
 )
-_LOCALITY = {"crossings": "crossings", "filters": "filters", "control": "RA frames"}
+_COSTS = {
+    "crossings": "crossings / delivery",
+    "wasted": "false positives (%)",
+    "filters": "filters / router",
+    "control": "RA frames / router",
+}
+#: The costs that locality of interests lowers.
+_LOCAL = ("crossings", "filters", "control")
 #: By when all first predicates have spread; ms of a bin after a join.
 _FIRST_S, _BIN_MS = 2, 40
 
@@ -81,8 +88,8 @@ class World(reproduction.Reproduction):
                 rivals = results.where(of="local", network=network, way=other)
                 beside = (rivals[0], "crossings") if rivals else (case, other)
                 yield _ratio(f"{case.label}: {claim}", results.pairs(case, "crossings", *beside), other)
-            for spread, key in product(results.where(of="spread", network=network, way=own), _LOCALITY):
-                text = f"{case.label}: fewer {_LOCALITY[key]} than with the same interests spread"
+            for spread, key in product(results.where(of="spread", network=network, way=own), _LOCAL):
+                text = f"{case.label}: fewer {_COSTS[key]} than with the same interests spread"
                 yield _ratio(text, results.pairs(case, key, spread))
         for case in results.where(of="churn"):
             late = max(
@@ -101,28 +108,23 @@ class World(reproduction.Reproduction):
                 yield reproduction.by_interval(text, "at most 0", more, high=0)
 
     def panels(self, results: Results) -> list[Panel]:
-        local, lines = results.where(of="local"), results.lines
-        crossings = lines(local, lambda case: case.facts["way"], "nodes", "crossings")
-        crossings |= lines(results.where(of="local", way=_PIF), lambda _: "unicast", "nodes", "unicast")
+        found, local, one = [], results.where(of="local"), results.where(of="local", way=_PIF)
+        for key, y in _COSTS.items():
+            curves = results.lines(local, lambda case: case.facts["way"], "nodes", key)
+            if key == "crossings":
+                curves |= results.lines(one, lambda _: "unicast", "nodes", "unicast")
+            found.append(reproduction.panel_of_points(y, y, curves, "nodes"))
         churn = {case.facts["way"]: results.curves(case) for case in results.where(of="churn")}
         shown = {way: churn[way] for way in _STATIC if way in churn}
-        return [
-            reproduction.panel_of_points("Crossings", "crossings / delivery", crossings, "nodes"),
-            Panel("After a join", "missed / expected deliveries", shown, x="ms since the join"),
-        ]
+        return [*found, Panel("missed after a join", "of the deliveries", shown, x="ms since the join")]
 
     def tables(self, results: Results) -> list[Table]:
         rows = []
         for way in _STATIC:
             cases = results.where(of="local", way=way)
-            row = [way, *(f"{results.median(case, 'crossings'):.3g}" for case in cases)]
-            for key in ("wasted", "filters", "control"):
-                values = [results.median(case, key) for case in cases]
-                row.append(f"{min(values):.3g} to {max(values):.3g}")
-            rows.append(row)
-        networks = [case.facts["network"] for case in results.where(of="local", way=_PIF)]
-        columns = ("", *networks, "false positives (%)", "filters / router", "RA frames / router")
-        return [Table("Crossings of a delivery in each network; in all networks", columns, rows)]
+            values = ([results.median(case, key) for case in cases] for key in _COSTS)
+            rows.append([way, *(f"{min(each):.3g} to {max(each):.3g}" for each in values)])
+        return [Table("Least and greatest median of the networks", ("", *_COSTS.values()), rows)]
 
 
 def _ratio(text: str, pairs: list[tuple[float, float]], other: str = "") -> Statement:
