@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from router.content import Content
-from router.predicates import Message, Value
+from router.predicates import Message, Predicate, Value
 from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
 from router.privacy.member import Member
@@ -21,7 +21,7 @@ from router.protocol.services.attention import (
     Upload,
     Uploaded,
 )
-from router.protocol.services.exhaustive import Subscriptions
+from router.protocol.services.exhaustive import any_of
 from router.records.applications import ApplicationRecords
 from testbed.experiments.events import Place
 from testbed.experiments.workload import Lookahead, Workload
@@ -82,9 +82,9 @@ class Applications:
         self._applications: Counter[int] = Counter()
         #: Applications that the records name.
         self._connected: set[Place] = set()
-        #: Application -> subscriptions, if it has had a predicate; the number that a router would give each
-        #: subscription; and the count of such numbers of a router.
-        self._subscriptions: dict[Place, Subscriptions] = {}
+        #: Application -> its predicates, if it has had one: that of `set_predicate` under 0, subscriptions
+        #: under the numbers that a router would give them; these numbers; and their count at each router.
+        self._predicates: defaultdict[Place, dict[int, Predicate]] = defaultdict(lambda: {0: content.nothing})
         self._numbers: dict[tuple[Place, str], int] = {}
         self._subscribed: Counter[int] = Counter()
         self._pending: Mapping[str, Value] | None = None
@@ -171,20 +171,20 @@ class Applications:
 
     def set_predicate(self, place: Place, predicate: str) -> None:
         self._served(place, {"op": "set_predicate", "predicate": predicate})
-        self._subscriptions_of(place).declare(parse_predicate(predicate))
+        self._predicates[place][0] = parse_predicate(predicate)
         self._changed(place)
 
     def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
         self._subscribed[place[0]] += 1
         number = self._numbers[place, subscription] = self._subscribed[place[0]]
         self._served(place, {"op": "subscribe", "subscription": number, "predicate": predicate})
-        self._subscriptions_of(place).add(number, parse_predicate(predicate))
+        self._predicates[place][number] = parse_predicate(predicate)
         self._changed(place)
 
     def unsubscribe(self, place: Place, subscription: str) -> None:
         number = self._numbers.pop((place, subscription))
         self._served(place, {"op": "unsubscribe", "subscription": number})
-        self._subscriptions_of(place).remove(number)
+        del self._predicates[place][number]
         self._changed(place)
 
     def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
@@ -212,12 +212,10 @@ class Applications:
         message = attributes if isinstance(attributes, Message) else Message(attributes)
         self._handle(place[0], Upload(self._number(place), message))
 
-    def _subscriptions_of(self, place: Place) -> Subscriptions:
-        return self._subscriptions.setdefault(place, Subscriptions(self._content))
-
     def _changed(self, place: Place) -> None:
         """Passes the predicate of an application to its router."""
-        predicate, member = self._subscriptions[place].predicate, self._members.get(place)
+        predicate = any_of(self._content, self._predicates[place])
+        member = self._members.get(place)
         if member is not None:
             predicate = member.set_predicate(predicate)
         self._handle(place[0], events.SetPredicate(self._number(place), predicate))

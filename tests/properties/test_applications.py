@@ -11,7 +11,7 @@ from router.predicates import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.services.exhaustive import FEW_FILTERS, ApplicationPredicates, Subscriptions
+from router.protocol.services.exhaustive import FEW_FILTERS, ApplicationPredicates, any_of
 from tests.support.network_cases import PREDICATES, selected
 
 #: Application; then a predicate to declare, one to subscribe to, or which of its subscriptions to revoke.
@@ -32,21 +32,19 @@ def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicat
     content = Plain()
     table = RoutingTable(factory("naive"), content)
     predicates = ApplicationPredicates(table, content, RouterOptions())
-    applications = {app: Subscriptions(content) for app in (1, 2, 3)}
-    for number, (app, (action, what)) in enumerate(steps):
+    applications = {app: {0: content.nothing} for app in (1, 2, 3)}
+    for number, (app, (action, what)) in enumerate(steps, 1):
         wanted = applications[app]
         if isinstance(what, int):
-            numbers = sorted(wanted.numbered)
+            numbers = sorted(wanted.keys() - {0})
             if numbers:
-                wanted.remove(numbers[what % len(numbers)])
-        elif action == "declare":
-            wanted.declare(what)
+                del wanted[numbers[what % len(numbers)]]
         else:
-            wanted.add(number, what)
+            wanted[0 if action == "declare" else number] = what
         before = table.local
-        changed = predicates.set(app, wanted.predicate)
+        changed = predicates.set(app, any_of(content, wanted))
         assert changed == (table.local != before)
-        parts = [p for own in applications.values() for p in (own.declared, *own.numbered.values())]
+        parts = [each for own in applications.values() for each in own.values()]
         expected = [any(column) for column in zip(*map(selected, parts), strict=True)]
         assert selected(table.local) == expected
 

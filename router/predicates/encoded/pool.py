@@ -27,8 +27,6 @@ from router.predicates.encoded import (
     Suite,
 )
 
-#: In a suite of so many times as many bits as there are filters, these are compared one by one.
-_ONE_BY_ONE = 8
 #: The head of a key of the canonical order: number of bits, and the suite.
 _KEY = Struct(">HIHBB")
 
@@ -92,16 +90,6 @@ class _SuiteIndex:
             or_, [having for having, flag in zip(self._having, flags, strict=True) if flag == "0"], 0
         )
         return self._numbers_at(self._used & ~other)
-
-    def subsets_among(self, bits: int, members: Bits) -> Bits:
-        """As `subsets`, of some filters, one by one."""
-        other, at, places = ~bits, self._at, self._places
-        return bits_of([number for number in numbers_in(members) if not at[places[number]] & other])
-
-    def supersets_among(self, bits: int, members: Bits) -> Bits:
-        """As `supersets`, of some filters, one by one."""
-        at, places = self._at, self._places
-        return bits_of([number for number in numbers_in(members) if not bits & ~at[places[number]]])
 
     def _numbers_at(self, places: Bits) -> Bits:
         return bits_of([self._numbers[place] for place in numbers_in(places)])
@@ -183,7 +171,7 @@ class BloomPool(NumberedFilters):
         index, near = self._near(number, members)
         if index is None:
             return False
-        return bool(near & self._related(self._covering, number, near, index.subsets, index.subsets_among))
+        return bool(near & self._related(self._covering, number, near, index.subsets))
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         return bool(members & self._any) or super().covers_all(members, others)
@@ -207,7 +195,7 @@ class BloomPool(NumberedFilters):
         index, near = self._near(number, members)
         if index is None:
             return 0
-        return near & self._related(self._covered, number, near, index.supersets, index.supersets_among)
+        return near & self._related(self._covered, number, near, index.supersets)
 
     def _related(
         self,
@@ -215,15 +203,12 @@ class BloomPool(NumberedFilters):
         number: int,
         near: Bits,
         find: Callable[[int], Bits],
-        find_among: Callable[[int, Bits], Bits],
     ) -> Bits:
         """Those of the filters `near` that are in a relation to a filter, and perhaps others."""
         entry = known.get(number)
         if entry is not None and not near & ~entry[0]:
             return entry[1]
         filter_ = _encoded(self._filters[number])
-        if near.bit_count() < filter_.suite.bits // _ONE_BY_ONE:
-            return find_among(filter_.bits, near)
         searched = self._suites[filter_.suite].members
         found = find(filter_.bits)
         store(known, number, (searched, found))

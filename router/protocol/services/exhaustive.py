@@ -7,9 +7,8 @@ Protocol paper, section 2, and the stateful layer of the INFOCOM paper's section
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import chain
-from typing import Any
 
 from router.content import Content, shown
 from router.predicates import Filter, Message, Predicate
@@ -220,7 +219,8 @@ class ExhaustiveSession(Session):
 
     def __init__(self, number: int, content: Content) -> None:
         super().__init__(number, content)
-        self._subscriptions = Subscriptions(content)
+        #: What was declared by `set_predicate`, under 0, and the subscriptions, under their numbers.
+        self._predicates = {0: content.nothing}
         self._subscribed = 0
 
     def commands(self) -> Mapping[str, Command]:
@@ -232,48 +232,39 @@ class ExhaustiveSession(Session):
             "send_message": self._send_message,
         }
 
-    def _changed(self, handle: Handle, answer: dict[str, Any], undo: Callable[[], object]) -> Answer:
-        """Gives the core the application's predicate, which the core may refuse."""
-        actions = list(handle(SetPredicate(self.number, self._subscriptions.predicate)))
+    def _change(self, handle: Handle, predicates: dict[int, Predicate], **answer: int) -> Answer:
+        """Gives the core the application's predicate; nothing changes if the core refuses it."""
+        actions = list(handle(SetPredicate(self.number, any_of(self.content, predicates))))
         for action in actions:
             if isinstance(action, Refused):
-                undo()
                 raise RequestError(action.reason)
-        return answer, actions
+        self._predicates = predicates
+        return {"ok": True, **answer}, actions
 
     def _set_predicate(self, request: Request, handle: Handle) -> Answer:
-        before = self._subscriptions.declared
-        self._subscriptions.declare(self.content.requested_predicate(request))
-        return self._changed(handle, {"ok": True}, lambda: self._subscriptions.declare(before))
+        return self._change(handle, self._predicates | {0: self.content.requested_predicate(request)})
 
     def _subscribe(self, request: Request, handle: Handle) -> Answer:
         predicate = self.content.requested_predicate(request)
         self._subscribed += 1
         number = self._subscribed
-        self._subscriptions.add(number, predicate)
-        return self._changed(
-            handle, {"ok": True, "subscription": number}, lambda: self._subscriptions.remove(number)
-        )
+        return self._change(handle, self._predicates | {number: predicate}, subscription=number)
 
     def _unsubscribe(self, request: Request, handle: Handle) -> Answer:
+        left = dict(self._predicates)
         if "subscription" not in request:
-            self._subscriptions.clear()
+            left = {0: left[0]}
         else:
             number = request["subscription"]
             # In JSON as in Python, true is no number.
-            if type(number) is not int or number not in self._subscriptions.numbered:
+            if type(number) is not int or number == 0 or number not in left:
                 raise RequestError(f"subscription: {shown(number)} is none of this application's")
-            self._subscriptions.remove(number)
-        # What is left of a predicate that was taken is not refused.
-        return self._changed(handle, {"ok": True}, lambda: None)
+            del left[number]
+        return self._change(handle, left)
 
     def _list(self, _request: Request, _handle: Handle) -> Answer:
-        numbered = self._subscriptions.numbered.items()
-        return {
-            "ok": True,
-            "predicate": format_predicate(self._subscriptions.declared),
-            "subscriptions": {str(number): format_predicate(predicate) for number, predicate in numbered},
-        }, ()
+        texts = {str(number): format_predicate(each) for number, each in self._predicates.items()}
+        return {"ok": True, "predicate": texts.pop("0"), "subscriptions": texts}, ()
 
     def _send_message(self, request: Request, handle: Handle) -> Answer:
         actions = list(handle(SendMessage(self.number, self.content.requested_message(request))))
@@ -285,49 +276,11 @@ class ExhaustiveSession(Session):
         raise AssertionError("the core neither accepted nor refused a message")
 
 
-class Subscriptions:
-    """The predicate of an application: what it declared by `set_predicate`, or any of its subscriptions.
+def any_of(content: Content, predicates: Mapping[int, Predicate]) -> Predicate:
+    """The filters of all predicates of an application, as they were given; p0 is simplified by the router.
 
     INFOCOM paper, section II: a service layer lets each application build up its predicate by issuing and
     revoking subscriptions; the network only learns the whole.
-
-    Args:
-        content: the form of predicates.
-
-    Attributes:
-        declared: the last `set_predicate`.
-        numbered: the subscriptions in force, by number.
     """
-
-    def __init__(self, content: Content) -> None:
-        self._content = content
-        self.declared = content.nothing
-        self.numbered: dict[int, Predicate] = {}
-
-    @property
-    def predicate(self) -> Predicate:
-        """The filters of the whole, as they were given; p0 is simplified by the router."""
-        if not self.numbered:
-            return self.declared
-        filters: list[Filter] = [*self.declared, *chain.from_iterable(self.numbered.values())]
-        return self._content.predicate(filters)
-
-    def declare(self, predicate: Predicate) -> None:
-        """Overwrites what was declared before; subscriptions stay."""
-        self.declared = predicate
-
-    def add(self, number: int, predicate: Predicate) -> None:
-        """Adds a subscription; its number must be new."""
-        self.numbered[number] = predicate
-
-    def remove(self, number: int) -> None:
-        """Revokes a subscription.
-
-        Raises:
-            KeyError: there is none of that number.
-        """
-        del self.numbered[number]
-
-    def clear(self) -> None:
-        """Revokes all subscriptions; what was declared stays."""
-        self.numbered.clear()
+    first, *others = predicates.values()
+    return content.predicate(chain(first, *others)) if others else first
