@@ -183,7 +183,7 @@ def recovery(
     return [
         {
             "events": change.events,
-            "at_s": clock.experiment_s(change.began_ns),
+            "at_s": clock.experiment_at(change.began_ns),
             "epoch": change.epoch,
             "committed_s": since(change, change.committed_ns),
             "advertised_s": since(change, None if change.epoch is None else advertised_ns.get(change.epoch)),

@@ -239,7 +239,7 @@ def _span(inputs: Inputs) -> tuple[int, int]:
     """When the run began, and when its parts had ended, ns since 1970 UTC."""
     end_s = inputs.experiment.get("duration_s", 0.0) + _END_S
     logged_ns = max((event["t_ns"] for event in inputs.controller), default=0)
-    ended_ns = max(logged_ns, inputs.clock.wall_ns(end_s)) + _END_NS
+    ended_ns = max(logged_ns, inputs.clock.time_of(end_s)) + _END_NS
     if inputs.held and any(fault["part"] == "controller" for fault in inputs.faults):
         ended_ns = NEVER_NS  # only the last record of the controller has the end of a session
     return inputs.manifest["started_ns"] - resolution_ns(inputs), ended_ns

@@ -212,7 +212,7 @@ class Inputs:
     @property
     def last_s(self) -> float | None:
         """The experiment second of the last event of an application; None: there was no event."""
-        return self.clock.experiment_s(self.log.last_ns) if self.log.last_ns else None
+        return self.clock.experiment_at(self.log.last_ns) if self.log.last_ns else None
 
     @property
     def time_scale(self) -> float:

@@ -74,7 +74,7 @@ class ApplicationTables:
 
     def events(self, clock: Clock) -> pa.Table:
         ordered = sorted(self.rows, key=lambda event: event[0])
-        rows = [(clock.experiment_s(event[0]), *event) for event in ordered]
+        rows = [(clock.experiment_at(event[0]), *event) for event in ordered]
         return as_table(rows, TABLES["applications"].schema)
 
 
@@ -151,7 +151,7 @@ def controller_table(run: RunLayout, clock: Clock) -> pa.Table:
         t_ns, event = rest.pop("t_ns"), rest.pop("event")
         columns = [rest.pop(name, None) for name in ("epoch", "node", "u", "v")]
         details = json.dumps(rest) if rest else None
-        rows.append((clock.experiment_s(t_ns), t_ns, event, *columns, details))
+        rows.append((clock.experiment_at(t_ns), t_ns, event, *columns, details))
     with _expecting(str(run.controller_log)):
         return as_table(rows, TABLES["controller"].schema)
 

@@ -98,7 +98,7 @@ def experiment_seconds(clock: Clock, time_ns: str) -> str:
     """Returns the experiment second at a wall time (ns since 1970 UTC), as an SQL expression.
 
     The operations and their order are those of `router.clock.Piece`, so that each engine computes the
-    double that `Clock.experiment_s` returns.
+    double that `Clock.experiment_at` returns.
     """
     return _of_pieces(
         time_ns,

@@ -92,18 +92,15 @@ class CaptureReader(DataSourceReader):
 
     def partitions(self) -> Sequence[PartGroup]:
         """The parts that can hold rows within the bounds, in groups of about equal size."""
-        with errors_in_one_line():
-            return self._partitions()
-
-    def _partitions(self) -> Sequence[PartGroup]:
         options, view = self._options, self._view
-        files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
-        total = sum(entry.size for entry in files)
-        part_bytes = options.part_bytes(total)
-        if view.name == views.FILES:
-            parts = [FilePart(entry.path, size=entry.size) for entry in files]
-        else:
-            parts = split_files(files, part_bytes, skip_bad=options.ignore_corrupt_files)
+        with errors_in_one_line():
+            files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
+            total = sum(entry.size for entry in files)
+            part_bytes = options.part_bytes(total)
+            if view.name == views.FILES:
+                parts = [FilePart(entry.path, size=entry.size) for entry in files]
+            else:
+                parts = split_files(files, part_bytes, skip_bad=options.ignore_corrupt_files)
         parts = [part for part in parts if view.needs(part)]
         groups = max(options.partitions, -(-total // part_bytes))
         # Where a source returns no partition, Spark makes one of its own.

@@ -30,37 +30,23 @@ CLOCK = Log(
 write_clock, append_piece = CLOCK.write, CLOCK.append
 
 
-class Clock:
-    """Turns wall time (ns since 1970 UTC) into experiment seconds.
-
-    Args:
-        pieces: in wall time, in the order in which they were announced.
+class Clock(Timeline):
+    """The map between wall time (ns since 1970 UTC) and experiment seconds.
 
     Attributes:
-        pieces: those that came into force.
         start_ns: wall time of experiment second 0.
         set_ns: by how much the wall clock was set while the run lasted, ns.
-
-    Raises:
-        ValueError: there is no piece.
     """
 
     def __init__(self, pieces: Iterable[Piece], set_ns: int = 0) -> None:
+        super().__init__(pieces)
         self.set_ns = set_ns
-        self._timeline = Timeline(pieces)
-        self.pieces = self._timeline.pieces
-        self.start_ns = self._timeline.time_of(0.0)
+        self.start_ns = self.time_of(0.0)
 
     @classmethod
     def steady(cls, start_ns: int, rate: float) -> Self:
         """The clock of one rate."""
         return cls([Piece(start_ns, 0.0, rate)])
-
-    def experiment_s(self, time_ns: int) -> float:
-        return self._timeline.experiment_at(time_ns)
-
-    def wall_ns(self, experiment_s: float) -> int:
-        return self._timeline.time_of(experiment_s)
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -76,7 +62,7 @@ class Clock:
         rates = self.rates
         if len(set(rates)) == 1 or until_s <= 0:
             return rates[0]
-        return until_s * NS / max(1, self.wall_ns(until_s) - self.start_ns)
+        return until_s * NS / max(1, self.time_of(until_s) - self.start_ns)
 
 
 def read_clock(run: RunLayout, *, unfinished: bool = False) -> Clock:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias, TypeVar
@@ -18,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from captures.rundir.files import RunFolderError
-from captures.tables import TABLES, Column, store
+from captures.tables import TABLES, store
 
 _T = TypeVar("_T")
 #: DuckDB needs more memory than it may take, and cannot spill.
@@ -63,43 +62,15 @@ class QueryError(ValueError):
     """A query cannot be answered, or the run has no tables; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """A table of a run.
-
-    Attributes:
-        grain: the thing that one row describes.
-        columns: name, SQL type, and meaning with the unit, of each column.
-    """
-
-    name: str
-    grain: str
-    columns: tuple[tuple[str, str, str], ...]
-
-
-def describe(run: Path) -> list[Description]:
-    """The tables that a run has, in the order of docs/reference/tables.md.
+def sql_types(run: Path) -> dict[str, dict[str, str]]:
+    """The types of the columns that the tables of a run have, in the order of docs/reference/tables.md.
 
     Raises:
         QueryError: tables are missing.
     """
-    found = []
     with connect(run) as database:
-        for name in table_names(run):
-            table = TABLES[name]
-            rows = database.execute(f"describe {name}").fetchall()
-            types = {column: str(sql_type).lower() for column, sql_type, *_ in rows}
-            columns = tuple(
-                (column.name, types[column.name], _meaning(column))
-                for column in table.columns
-                if column.name in types
-            )
-            found.append(Description(name, table.grain, columns))
-    return found
-
-
-def _meaning(column: Column) -> str:
-    return f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
+        rows = {name: database.execute(f"describe {name}").fetchall() for name in table_names(run)}
+    return {name: {column: str(kind).lower() for column, kind, *_ in rows[name]} for name in rows}
 
 
 @contextmanager

@@ -54,11 +54,11 @@ def query_command(arguments: Namespace) -> None:
         wanted, sql = None, wanted
     run = find_run(arguments.runs, wanted)
     # DuckDB and pyarrow take a third of a second to load.
-    from captures.tables.query import describe
+    from captures.tables.query import sql_types
     from testbed.terminal.answers import answer, described
 
     if arguments.tables or sql is None:
-        put("\n".join(described(describe(run))))
+        put("\n".join(described(sql_types(run))))
     else:
         answer(run, sql, arguments.format, arguments.output, arguments.rows)
 

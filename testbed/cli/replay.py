@@ -101,7 +101,7 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
 
 
 def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
-    t_ns = read_clock(RunLayout(run_dir)).wall_ns(at_s)
+    t_ns = read_clock(RunLayout(run_dir)).time_of(at_s)
     for node in nodes:
         (state,) = states_at(RunLayout(run_dir).recording(node), [t_ns])
         put(f"r{node}, epoch {state.epoch}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from captures.tables.query import Database, Description, Relation, asked, batches, interruptible
+from captures.tables import TABLES
+from captures.tables.query import Database, Relation, asked, batches, interruptible
 from testbed.support.errors import InputError
 from testbed.terminal import put
 
@@ -124,14 +125,16 @@ def _copy(file: Path, path: Path) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def described(tables: list[Description]) -> Iterator[str]:
-    """Describes each table and its columns, as lines."""
-    for table in tables:
-        yield f"{table.name}: one row for each {table.grain}"
-        widest = max(len(name) for name, _, _ in table.columns)
-        types = [_short(kind) for _, kind, _ in table.columns]
-        for (name, _, meaning), kind in zip(table.columns, types, strict=True):
-            yield f"  {name.ljust(widest)}  {kind.ljust(max(map(len, types)))}  {meaning}"
+def described(tables: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Describes each table and its columns, of known types, as lines."""
+    for name, types in tables.items():
+        yield f"{name}: one row for each {TABLES[name].grain}"
+        widest, widest_type = max(map(len, types)), max(len(_short(kind)) for kind in types.values())
+        for column in TABLES[name].columns:
+            if column.name in types:
+                unit = f" [{column.unit}]" if column.unit else ""
+                kind = _short(types[column.name]).ljust(widest_type)
+                yield f"  {column.name.ljust(widest)}  {kind}  {column.meaning}{unit}"
 
 
 def _short(kind: str) -> str:

@@ -88,7 +88,7 @@ def test_a_router_that_stands_still_for_eight_seconds_makes_the_run_invalid(cbcb
     pid = poll(lambda: _pid_of(run, 3), 300, "router 3 runs")
     poll(lambda: next(run.runs.glob("*/clock.jsonl"), None), 300, "the clock of the workload runs")
     clock = read_clock(RunLayout(folder_of(run)))
-    poll(lambda: clock.experiment_s(time.time_ns()) > 40 or None, 300, "the workload has begun")
+    poll(lambda: clock.experiment_at(time.time_ns()) > 40 or None, 300, "the workload has begun")
     os.kill(pid, signal.SIGSTOP)
     stopped = time.monotonic()
     poll(lambda: time.monotonic() - stopped > 8 or None, TIMEOUT, "the router has stood still for 8 s")

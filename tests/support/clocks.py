@@ -26,5 +26,5 @@ def times_of(clock: Clock) -> list[int]:
 
 def lasting_s(clock: Clock, time_ns: int, length_s: float) -> float:
     """Returns the wall seconds that experiment seconds last from a time on."""
-    begin_s = clock.experiment_s(time_ns)
-    return (clock.wall_ns(begin_s + length_s) - clock.wall_ns(begin_s)) / NS
+    begin_s = clock.experiment_at(time_ns)
+    return (clock.time_of(begin_s + length_s) - clock.time_of(begin_s)) / NS

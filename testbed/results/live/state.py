@@ -360,7 +360,7 @@ class LiveState:
         return {**event, **nodes}
 
     def _experiment_s(self, at_ns: int) -> float | None:
-        return None if self._clock is None else round(self._clock.experiment_s(at_ns), 1)
+        return None if self._clock is None else round(self._clock.experiment_at(at_ns), 1)
 
     def _clock_s(self) -> float | None:
         now_s = self._experiment_s(time.time_ns())
@@ -429,7 +429,7 @@ class LiveState:
         sending."""
         clock = self._clock or Clock.steady(self._manifest["started_ns"], 1.0)
         slots = [*self._types_at, *self._sent_at, *self._delivered_at]
-        last_s = max(0.0, clock.experiment_s(max(slots, default=0) * SLOT_NS))
+        last_s = max(0.0, clock.experiment_at(max(slots, default=0) * SLOT_NS))
         # No bin is narrower than a slot, which is one count.
         width_s = max(_SLOT_S * max(clock.rates), last_s / _MAX_POINTS)
         bins = int(last_s / width_s) + 1
@@ -438,7 +438,7 @@ class LiveState:
             found = [0] * bins
             for slot, number in counted:
                 # The middle of the slot: second 0 lies within one.
-                at_s = clock.experiment_s(slot * SLOT_NS + SLOT_NS // 2)
+                at_s = clock.experiment_at(slot * SLOT_NS + SLOT_NS // 2)
                 found[min(bins - 1, max(0, int(at_s / width_s)))] += number
             return found
 

@@ -98,7 +98,7 @@ def properties(run: RunData) -> Sheet:
     rows = []
     for found in run.manifest.get("links", []) if run.manifest else []:
         since, until = (
-            None if run.clock is None else run.clock.experiment_s(found[end])
+            None if run.clock is None else run.clock.experiment_at(found[end])
             for end in ("since_ns", "until_ns")
         )
         rows.append(

@@ -163,4 +163,4 @@ def _words(record: AttentionEvent) -> str:
 def _records(run: RunLayout) -> Iterator[tuple[float, AttentionEvent]]:
     clock: Clock = read_clock(run)
     for _, record in read_attention(run):
-        yield clock.experiment_s(record["t_ns"]), record
+        yield clock.experiment_at(record["t_ns"]), record

@@ -301,7 +301,7 @@ def test_seconds_and_numbers_are_those_of_the_clock_to_the_last_digit(spark: Spa
         times = times_of(clock)
         table = spark.createDataFrame([(at,) for at in times], "at_ns bigint").coalesce(1)
         found = [row[0] for row in table.selectExpr(experiment_seconds(clock, "at_ns")).collect()]
-        assert found == [clock.experiment_s(at) for at in times]
+        assert found == [clock.experiment_at(at) for at in times]
         seconds = spark.createDataFrame([(at_s,) for at_s in found], "at_s double").coalesce(1)
         lasting = [row[0] for row in seconds.selectExpr(wall_seconds(clock, "at_s", 30.0)).collect()]
         assert lasting == pytest.approx([lasting_s(clock, at, 30.0) for at in times], abs=1e-5)

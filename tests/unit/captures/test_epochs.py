@@ -135,8 +135,8 @@ def run(tmp_path: Path) -> RunLayout:
 def test_wall_times_and_experiment_seconds_are_each_others_inverse(run: RunLayout) -> None:
     clock = read_clock(run)
     table = {99: -3.0, 101: -1.0, 102: 0.0, 103: 60.0, 112: 600.0, 113: 630.0, 132: 1200.0}
-    assert {t_s: clock.experiment_s(t_s * NS) for t_s in table} == table
-    assert {clock.wall_ns(at_s) // NS: at_s for at_s in table.values()} == table
+    assert {t_s: clock.experiment_at(t_s * NS) for t_s in table} == table
+    assert {clock.time_of(at_s) // NS: at_s for at_s in table.values()} == table
     assert clock.start_ns == 102 * NS
 
 
@@ -150,7 +150,7 @@ def test_rates_are_those_of_the_workload(run: RunLayout) -> None:
 
 def test_a_clock_of_one_piece_is_the_rule_of_three() -> None:
     clock = Clock.steady(10 * NS, 20.0)
-    assert [clock.experiment_s(t_s * NS) for t_s in (9, 10, 11)] == [-20.0, 0.0, 20.0]
+    assert [clock.experiment_at(t_s * NS) for t_s in (9, 10, 11)] == [-20.0, 0.0, 20.0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 40])
@@ -163,7 +163,7 @@ def test_seconds_are_those_of_the_clock(count: int) -> None:
     )
     with duckdb.connect() as database:
         rows = database.execute(query, [times]).fetchall()
-    assert [second for second, _ in rows] == [clock.experiment_s(time_ns) for time_ns in times]
+    assert [second for second, _ in rows] == [clock.experiment_at(time_ns) for time_ns in times]
     expected = [lasting_s(clock, time_ns, 30.0) for time_ns in times]
     assert [lasting for _, lasting in rows] == pytest.approx(expected, abs=1e-5)
 

@@ -46,9 +46,9 @@ def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> Non
     after = Inputs(run)
     assert after.log.last_ns == builder.now_ns > before.log.last_ns
     # 1,000 experiment seconds more, in at most 300 bins.
-    assert after.clock.experiment_s(after.log.last_ns) > 100 * TIME_SCALE
+    assert after.clock.experiment_at(after.log.last_ns) > 100 * TIME_SCALE
     assert (before.bin_s, after.bin_s) == (0.1, 5.0)
-    assert after.bins == 1 + after.clock.experiment_s(after.log.last_ns) // after.bin_s
+    assert after.bins == 1 + after.clock.experiment_at(after.log.last_ns) // after.bin_s
 
 
 def test_summary_and_tables_have_one_time_scale(tmp_path: Path) -> None:

@@ -452,7 +452,7 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
         found = measures.advertisements(direct, experiment)
         curve = direct.table("control_share_curve")
         windows = list(zip(curve["t_s"].to_pylist(), curve["ra_fraction"].to_pylist(), strict=True))
-        at = direct.inputs.clock.experiment_s
+        at = direct.inputs.clock.experiment_at
         frames = direct.sql("select issuer, seq, type, time_ns, kind from frames where type in ('RA', 'MSG')")
         outcomes = direct.sql("select sent_ns, missed from outcomes where expected").to_pylist()
     seconds = [(row, at(row["time_ns"])) for row in frames.to_pylist()]

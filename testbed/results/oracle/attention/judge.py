@@ -319,7 +319,7 @@ def write_judgement(
     # Records are written at or after the time that they give: the least late one is the closest.
     zero_s = -np.inf
     for where, record in read_attention(run):
-        zero_s = max(zero_s, record["at_s"] - clock.experiment_s(record["t_ns"]))
+        zero_s = max(zero_s, record["at_s"] - clock.experiment_at(record["t_ns"]))
         try:
             collector.take(record)
         except (OverflowError, ValueError) as error:
