@@ -15,10 +15,8 @@ PartName = Literal["router", "workload", "switches", "captures", "controller"]
 class PartLag(TypedDict):
     """The lag of a part from `from_s` until the end of the workload.
 
-    Lag is how long something that the part had to do had waited: a frame in a router's socket, in Open
-    vSwitch or in a capture's ring, a deadline that had passed, an item of the workload after its time, a
-    request of the workload until its answer. That of the controller is not measured, and 0. A turn of a loop
-    goes from the end of a wait to the next wait.
+    That of the controller is not measured, and 0. A turn of a loop goes from the end of a wait to the
+    next wait.
     """
 
     part: Annotated[PartName, "the part"]

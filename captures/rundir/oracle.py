@@ -76,8 +76,7 @@ class Judgement(TypedDict):
     deliveries: Annotated[int, "deliveries of publications to subscriptions"]
     deliveries_from: Annotated[
         Mapping[str, int],
-        "where the router had the publication -> deliveries: `upload`, an application of the router had just "
-        "uploaded it; `ppt`, `dpt` and `opt`, in that index; `remote`, another router sent it",
+        "where the router had the publication (`whence` of logs/service) -> deliveries",
     ]
     cbr_crossings: Annotated[
         int,

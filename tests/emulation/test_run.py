@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import CBCB, Cbcb, output_of
+from tests.support.command import CBCB, Cbcb
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.emulation
@@ -53,10 +53,6 @@ def test_a_replay_gives_the_same_answers(run_dir: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Replay: 5 routers" in done.stdout
     assert "answers, counters and final tables equal the live run's" in done.stdout
-
-
-def test_the_experiment_as_run_is_valid(run_dir: Path) -> None:
-    output_of("check", str(run_dir / "experiment.toml"))
 
 
 @pytest.mark.parametrize(("scheme", "status"), [("pif", 0), ("pif-strict", 1)])
