@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from testbed.evaluation.figures.reproduction import SEED, Case, Reproduction, Results, Statement
-from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.figures.runner import figure_job
 from testbed.evaluation.sweeps.job import simulate_job
 
 Runs = Callable[[Case], Iterable[Mapping[str, Any]]]
@@ -30,6 +30,6 @@ def verdicts(figure: Reproduction, runs: Runs, size: str = "small") -> dict[str,
 
 def measured_run(figure: Reproduction, case: Case, seed: int = 1) -> dict[str, Any]:
     """Returns what a figure measures in a simulated run of a case."""
-    row = simulate_job(_job(figure, case, seed, "simulate", 0))
+    row = simulate_job(figure_job(figure, case, seed, "simulate"))
     assert row["error"] is None, row["trace"]
     return {**row["keys"], SEED: seed}

@@ -345,6 +345,7 @@ for _name, _place, _doc in (
         "precision:Precision",
         "False matches of encoded filters: by the hash, by the operators (slides, part IV).",
     ),
+    ("emulated", "emulated:EmulatedBesideSimulated", "Emulations beside simulations of their experiments."),
     ("leakage", "leakage:Leakage", "Attacks on encoded messages and filters, with and without hardening."),
     ("world", "world:World", "Networks of operators, stock ticks, baselines, churn."),
 ):

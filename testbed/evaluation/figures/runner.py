@@ -130,7 +130,7 @@ def reproduce(
                 calculated_s += time.process_time() - begin_s
                 measured[case].append({**found, SEED: seed})
             else:
-                job = _job(figure, case, seed, engine, len(jobs))
+                job = figure_job(figure, case, seed, engine, len(jobs))
                 jobs[job.identity] = case, job
     place = SweepFolder(folder)
     rows = place.ended([job for _, job in jobs.values()], other_code, retry=True)
@@ -154,7 +154,8 @@ def reproduce(
     return Reproduced(Results(measured), failures, states_of(made or [source_version()]), costs)
 
 
-def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:
+def figure_job(figure: Reproduction, case: Case, seed: int, engine: str, number: int = 0) -> Job:
+    """Returns the run of a case with a seed, as an engine makes it."""
     overrides = {**figure.overrides(case, engine), "seed": str(seed)}
     # A case that is calculated may name the experiment that it simulates by itself.
     base = case.facts.get("base") if figure.calculates else None

@@ -13,7 +13,7 @@ from captures.accounting.direct import Direct
 from testbed.evaluation.figures.attention import Attention, _experiment, measured
 from testbed.evaluation.figures.attention_open import AttentionOpen
 from testbed.evaluation.figures.reproduction import EMULATED, Case
-from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.figures.runner import figure_job
 from testbed.evaluation.sweeps import ENGINES
 from testbed.evaluation.sweeps.job import measure_of
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -69,20 +69,20 @@ def test_a_run_is_known_by_the_experiment_that_it_simulates(
 ) -> None:
     figure = Attention()
     case = figure.cases("small")[0]
-    before = _job(figure, case, 1, "simulate", 0).identity
-    assert _job(figure, case, 1, "simulate", 0).identity == before
+    before = figure_job(figure, case, 1, "simulate").identity
+    assert figure_job(figure, case, 1, "simulate").identity == before
     text = find_experiment("diallo-small").read_text(encoding="utf-8")
     other = tmp_path / "diallo-small.toml"
     other.write_text(text.replace("events = 40", "events = 41"), encoding="utf-8")
     places = {"diallo-small": other}
     monkeypatch.setattr("testbed.evaluation.figures.runner.find_experiment", lambda name: places[name])
-    assert _job(figure, case, 1, "simulate", 0).identity != before
+    assert figure_job(figure, case, 1, "simulate").identity != before
 
 
 def test_an_emulation_sets_what_a_calculation_takes_from_facts_and_measures_the_same(tmp_path: Path) -> None:
     figure = Attention()
     case = next(each for each in figure.cases(EMULATED) if each.label == "pdp, Max 50")
-    calculated, emulated = (_job(figure, case, 1, engine, 0) for engine in ENGINES)
+    calculated, emulated = (figure_job(figure, case, 1, engine) for engine in ENGINES)
     assert (calculated.calculates, emulated.calculates) == (True, False)
     less = {"workload.attention.publications": "2000"}
     facts = {**case.facts, "overrides": less}

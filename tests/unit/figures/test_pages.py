@@ -12,6 +12,7 @@ import pytest
 
 from router.protocol.options import SCHEMES
 from testbed.controller.trees import LAYERS
+from testbed.evaluation.figures.emulated import EMULATIONS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, tail
 from testbed.evaluation.figures.reproduction import AMENDED, FIGURES, SIZES, UNCHANGED
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
@@ -60,10 +61,10 @@ def test_a_page_and_its_picture_are_made_from_its_data(page: Path, tmp_path: Pat
         assert path.read_bytes() == (_FOLDER / path.relative_to(tmp_path)).read_bytes(), path.name
 
 
-def test_data_are_of_pages_and_the_index_names_the_pages_without() -> None:
-    assert {each.name for each in (_FOLDER / DATA).iterdir()} == {
-        f"{page.stem}.json.gz" for page in _WITH_DATA
-    }
+def test_data_are_of_pages_or_emulations_and_the_index_names_the_pages_without() -> None:
+    data = {each.name.removesuffix(".json.gz") for each in (_FOLDER / DATA).iterdir()}
+    emulations = {page_name(name, size, "run") for name, size in EMULATIONS.items()}
+    assert data - emulations == {page.stem for page in _WITH_DATA} - emulations
     (names,) = re.findall(r"^Pages without data .+?:\n(.+?)\.$", _INDEX, re.MULTILINE | re.DOTALL)
     assert {*re.findall(r"`(\S+?)`", names)} == {page.stem for page in _PAGES if page not in _WITH_DATA}
 

@@ -34,7 +34,7 @@ from testbed.evaluation.figures.reproduction import (
     by_interval,
     common,
 )
-from testbed.evaluation.figures.runner import Origin, Reproduced, _job, write_data
+from testbed.evaluation.figures.runner import Origin, Reproduced, figure_job, write_data
 from testbed.evaluation.sweeps import ENGINES
 from testbed.evaluation.sweeps.job import simulate_job
 from testbed.experiments.config.hop_limit import load_checked
@@ -435,7 +435,7 @@ def test_figure_11_needs_no_captures() -> None:
     figure = FIGURES["fn"]()
     (case, *_) = figure.cases("small")
     short = replace(case, overrides={**case.overrides, "topology.nodes": "8", "duration_s": "4"})
-    job = _job(figure, short, 1, "simulate", 0)
+    job = figure_job(figure, short, 1, "simulate")
     assert job.captures == "none"
     rows = [simulate_job(replace(job, captures=kept)) for kept in ("none", "all")]
     assert [row["error"] for row in rows] == [None, None]
@@ -486,7 +486,7 @@ def test_a_run_is_known_by_the_source_of_what_it_measures(
         monkeypatch.delitem(sys.modules, "measured_here", raising=False)
         linecache.clearcache()
         source_version.cache_clear()
-        found.append(_job(figure, figure.cases("small")[0], 1, "simulate", 0).source["code"])
+        found.append(figure_job(figure, figure.cases("small")[0], 1, "simulate", 0).source["code"])
     assert (found[0] == found[1], found[0] != found[2]) == (True, True)
 
 
@@ -631,7 +631,7 @@ def test_the_points_of_a_curve_are_of_one_seed_where_runs_failed() -> None:
 def test_an_emulation_has_links_without_a_declared_delay_and_a_rate_of_its_own() -> None:
     figure = FIGURES["ra"]()
     case = figure.cases("small")[0]
-    simulated, emulated = (_job(figure, case, 1, engine, 0).experiment for engine in ENGINES)
+    simulated, emulated = (figure_job(figure, case, 1, engine).experiment for engine in ENGINES)
     assert {link.delay_ms for link in simulated.topology.links} == {1.0}
     assert {link.delay_ms for link in emulated.topology.links} == {None}
     assert emulated.time_scale == figure.emulated_scale

@@ -1,0 +1,177 @@
+"""Emulations beside simulations of the same experiments.
+
+Emulated runs are taken from data beside the pages, and simulated runs too if the figure's page has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from router.protocol.options import DEFAULT_SCHEME
+from testbed.evaluation.figures.page import DATA, page_name
+from testbed.evaluation.figures.reproduction import (
+    EMULATED,
+    FIGURES,
+    PAPER,
+    SEED,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    by_interval,
+)
+from testbed.evaluation.figures.runner import figure_job, read_data
+from testbed.evaluation.sweeps.job import simulate_job
+from testbed.support.errors import RunError
+
+#: The pages of a checkout.
+_PAGES = Path(__file__).parents[3] / "docs" / "figures"
+#: Half of a comparison -> its engine.
+_HALVES = {"emulated": "run", "simulated": "simulate"}
+#: Most points of a curve that the page keeps.
+_POINTS = 200
+
+_CHANGE = "but for frames under way when a predicate changes"
+#: Figure, size, key of a number that both engines measure, its name; greatest difference within a seed, in
+#: s, points of a share, or % of the simulated number (of 1 if that is less); what is expected.
+_COMPARED = (
+    ("fp", EMULATED, "steady", "false positives in steady state", 1, "points", _CHANGE),
+    ("srur", EMULATED, "frames", "SRs and URs", 1, "%", "since timers alone decide"),
+)
+#: Figure -> size of its emulations, whose data are beside the pages.
+EMULATIONS = {name: size for name, size, *_ in _COMPARED}
+
+
+class EmulatedBesideSimulated(Reproduction):
+    title = "Emulated beside simulated"
+    paper = ("The papers simulate (protocol paper, section 4; Diallo et al., section 5).",)
+    explanation = (
+        "Both engines run the same protocol core, and equal seeds give equal networks, workloads and phases "
+        "of timers. A simulation has links of 1 ms and routers that take no time. An emulation has a process "
+        "for each router, the links of the kernel, and 60 to 240 experiment seconds in a wall second: the "
+        "milliseconds of a frame on its way are up to a second of the experiment.",
+        "Figure 14, spanning tree: at 240 experiment seconds in a wall second, the first round trips, of "
+        "routers that have just started, can take most of `sr_timeout_s`. A router that then sees no time "
+        "left for its children answers without asking them. That UR is partial, and partial URs are not "
+        "measured, so the estimate stays: the network of a seed has half of the packets to its end.",
+    )
+    deviations = (
+        "Tolerances: 1 point is what figure 12 calls equal, 1 % of a count is what waits at the end.",
+        "A run for which the machine was too slow is invalid, and was made again.",
+    )
+    calculates = True
+    measure = "testbed.evaluation.figures.emulated:simulated"
+    sizes = (PAPER,)
+
+    def cases(self, size: str) -> list[Case]:
+        del size
+        return [*_originals()]
+
+    def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
+        name, engine = case.facts["figure"], _HALVES[case.facts["half"]]
+        data = _data(name, PAPER if engine == "simulate" else EMULATIONS[name], engine)
+        of_seed = [run for run in data.runs(_originals()[case]) if run[SEED] == seed]
+        if not of_seed and engine == "simulate":
+            return None
+        return {key: _thinned(value) for run in of_seed for key, value in run.items()}
+
+    def judge(self, results: Results) -> Iterator[Statement]:
+        for name, _, key, what, most, unit, expected in _COMPARED:
+            scale = 1 if unit == "s" else 100
+            halves = (results.where(figure=name, half=half) for half in _HALVES)
+            for own, other in zip(*halves, strict=True):
+                pairs = results.pairs(own, key, other)
+                found = by_interval(
+                    f"{name}, {own.facts['case']}: {what}, within {most:.1f} {unit}",
+                    f"as simulated, {expected}",
+                    [(a - b) / (max(1, abs(b)) if unit == "%" else 1) for a, b in pairs],
+                    *(-most / scale, most / scale),
+                    unit=unit,
+                    scale=scale,
+                )
+                shown = (100, 3) if unit == "points" else (1, 6)
+                both = [results.band(case, key, *shown) for case in (own, other)]
+                measured = f"{both[0]} emulated, {both[1]} simulated; difference {found.measured}"
+                yield replace(found, measured=measured)
+
+        for name in EMULATIONS:
+            yield _verdicts(results, name)
+
+    def panels(self, results: Results) -> list[Panel]:
+        found = []
+        for name in EMULATIONS:
+            halves = (FIGURES[name]().panels(_half(results, name, half)) for half in _HALVES)
+            for pair in zip(*halves, strict=True):
+                curves = {
+                    f"{label}, {half}": own
+                    for half, panel in zip(_HALVES, pair, strict=True)
+                    for label, own in panel.curves.items()
+                }
+                found.append(replace(pair[0], title=f"{name}: {pair[0].title}", curves=curves))
+        return found
+
+
+def _half(results: Results, name: str, half: str) -> Results:
+    """Returns one half of the runs, as results of their figure."""
+    cases = results.where(figure=name, half=half)
+    return Results({_originals()[case]: results.runs(case) for case in cases})
+
+
+def _verdicts(results: Results, name: str) -> Statement:
+    """Whether the statements of a figure have the same verdicts emulated as simulated."""
+    halves = [_half(results, name, half) for half in _HALVES]
+    own, other = ({each.text: each.holds for each in FIGURES[name]().judge(half)} for half in halves)
+    failing = [*own.values()].count(False)
+    apart = [text for text, holds in own.items() if other.get(text) is not holds]
+    return Statement(
+        f"{name}: the verdicts on the paper's statements",
+        "as simulated",
+        f"{failing} of {len(own)} fail emulated; others simulated: {'; '.join(apart) or 'none'}",
+        not apart and any(map(halves[0].runs, halves[0])),
+    )
+
+
+@cache
+def _originals() -> Mapping[Case, Case]:
+    """Returns case of the comparison -> case of its figure."""
+    found = {}
+    for name, size in EMULATIONS.items():
+        figure = FIGURES[name]()
+        for case, (half, engine) in product(figure.cases(size), _HALVES.items()):
+            keys = {"routing.scheme": DEFAULT_SCHEME, **figure.overrides(case, engine)}
+            facts = {"figure": name, "size": size, "half": half, "case": case.label}
+            if "base" in case.facts:
+                facts["base"] = case.facts["base"]
+            found[Case(f"{case.label} ({name}, {half})", keys, facts)] = case
+    return found
+
+
+@cache
+def _data(name: str, size: str, engine: str) -> Results:
+    """Returns what the data of a page have; without data, nothing."""
+    path = _PAGES / DATA / f"{page_name(name, size, engine)}.json.gz"
+    return read_data(path)[1].results if path.is_file() else Results({})
+
+
+def simulated(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Returns what the simulation of a case measures.
+
+    Raises:
+        RunError: it failed.
+    """
+    figure = FIGURES[facts["figure"]]()
+    (case,) = (each for each in figure.cases(EMULATIONS[facts["figure"]]) if each.label == facts["case"])
+    row = simulate_job(figure_job(figure, case, seed, "simulate"))
+    if row["error"] is not None:
+        raise RunError(row["error"])
+    return {key: _thinned(value) for key, value in row["keys"].items()}
+
+
+def _thinned(value: Any) -> Any:
+    return value[:: 1 + len(value) // _POINTS] if isinstance(value, list) else value

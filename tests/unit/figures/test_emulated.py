@@ -1,0 +1,64 @@
+"""The figure that compares emulations with simulations."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from testbed.evaluation.figures.emulated import EmulatedBesideSimulated, simulated
+from testbed.evaluation.figures.page import DATA
+from testbed.evaluation.figures.reproduction import Case
+from testbed.evaluation.figures.runner import read_data
+from tests.support.figures import Runs, verdicts
+from tests.support.paths import DOCS
+
+_SHARES = ("last_miss_s", "steady", "share", "saved_bandwidth")
+_COUNTS = ("issued_per_s", "frames", "control_crossings")
+
+
+def _measured(difference: float, case: Case) -> list[dict[str, Any]]:
+    """Numbers that differ between seeds by far more than between the engines."""
+    more = difference if case.facts["half"] == "emulated" else 0.0
+    both = ((seed / 4 + more, 200 * seed * (1 + more)) for seed in range(1, 4))
+    return [dict.fromkeys(_SHARES, share) | dict.fromkeys(_COUNTS, count) for share, count in both]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_differences_within_a_seed_decide(sign: int) -> None:
+    near, far = (
+        verdicts(EmulatedBesideSimulated(), partial(_measured, sign * each)) for each in (0.009, 1.5)
+    )
+    numbers = [text for text in near if "verdicts" not in text]
+    assert {(near[text], far[text]) for text in numbers} == {(True, False)}
+
+
+def _frames(emulated: int | None, case: Case) -> list[dict[str, Any]]:
+    return [] if emulated is None else [{"frames": emulated if case.facts["half"] == "emulated" else 0}]
+
+
+@pytest.mark.parametrize(("emulated", "holds"), [(0, True), (1, False), (None, False)])
+def test_where_no_frame_is_simulated_none_may_be_emulated(emulated: int | None, holds: bool) -> None:
+    runs: Runs = partial(_frames, emulated)
+    found = verdicts(EmulatedBesideSimulated(), runs)
+    assert found["srur, 25 nodes, spt, count-controlled: SRs and URs, within 1.0 %"] is holds
+    assert found["srur: the verdicts on the paper's statements"] is holds
+
+
+def test_the_simulated_half_is_simulated_as_the_figure_says() -> None:
+    facts = {"figure": "srur", "half": "simulated", "case": "25 nodes, spt, every 10 min"}
+    found = simulated(facts, 1)
+    assert (found["frames"], found["rate"], len(found["curve"])) == (10_800, 2.0, 22)
+
+
+def test_the_runs_of_the_page_are_those_of_data_beside_it() -> None:
+    _, done = read_data(DOCS / "figures" / DATA / "emulated.json.gz")
+    figure = EmulatedBesideSimulated()
+    found = 0
+    for case in done.results:
+        for run in done.results.runs(case):
+            if (expected := figure.run(case, run["seed"])) is not None:
+                assert run == expected
+                found += 1
+    assert found > 0
