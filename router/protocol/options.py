@@ -99,7 +99,7 @@ def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
     return Bloom if privacy == BLOOM else CONTENTS[covering]
 
 
-RequestPolicyName = Literal["never", "periodic", "count"]
+RequestPolicyName = Literal["never", "periodic", "count", "unwanted"]
 TimersName = Literal["fixed", "exponential"]
 #: Longest timeout of an SR, in experiment seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
@@ -196,8 +196,9 @@ class ChosenOptions:
     )
     sr_policy: RequestPolicyName = setting(
         "never",
-        "When routers issue SRs of their own accord: never, periodically through every interface, or"
-        " through an interface after a count of messages (section 3.5.5).",
+        "When routers issue SRs of their own accord: never, periodically through every interface,"
+        " through an interface after a count of messages (section 3.5.5), or through every interface after a"
+        " count of false positives of the router (slides, part I).",
     )
     sr_period_s: float = setting(
         600.0,
@@ -208,11 +209,14 @@ class ChosenOptions:
         unit=Unit.EXPERIMENT_SECONDS,
     )
     sr_threshold: int = setting(
-        100, 'An SR is due when more messages than this went through an interface, policy "count".', low=0
+        100,
+        'An SR is due when more messages than this went through an interface, policy "count", or came in and'
+        ' were neither forwarded nor delivered, policy "unwanted".',
+        low=0,
     )
     sr_min_interval_s: float = setting(
         0.0,
-        'Least time between two SRs through one interface, policy "count".',
+        'Least time between two SRs through one interface, policies "count" and "unwanted".',
         low=0,
         high=SECONDS_MAX,
         unit=Unit.EXPERIMENT_SECONDS,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from router.predicates import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, MessageCounts, Part, earlier
+from router.protocol.counters import Counters
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
 from router.protocol.options import RouterOptions
 from router.protocol.pull.replies import Replies
@@ -22,17 +23,21 @@ from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 class RequestPolicy:
     """`never`; `periodic`: through every interface each `sr_period_s`, in the mean with exponential timers;
     `count`: through interface i when the messages sent through it since the last SR, C_i, exceed
-    `sr_threshold`, but not within `sr_min_interval_s` of that SR.
+    `sr_threshold`, but not within `sr_min_interval_s` of that SR; `unwanted`: through every interface, when
+    messages that came in, and were neither forwarded nor delivered, exceed it since the last SR.
     """
 
-    def __init__(self, options: RouterOptions, rng: random.Random) -> None:
+    def __init__(self, options: RouterOptions, rng: random.Random, counters: Counters) -> None:
         self._options = options
+        self._counters = counters
         self._rng = rng
         self._policy = options.sr_policy
         self._periodic_at: float | None = None
         #: C_i of every interface.
         self.messages = MessageCounts(options.sr_threshold)
         self._issued_at: dict[int, float] = {}
+        #: `messages_unwanted` when the last SR left.
+        self._unwanted = 0
 
     def start(self, now: float) -> None:
         """The router has its first epoch: the period begins, at a random phase."""
@@ -47,7 +52,7 @@ class RequestPolicy:
 
     def next_deadline(self, askable: Iterable[int]) -> float | None:
         """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
-        if self._policy == "count":
+        if self._policy in ("count", "unwanted"):
             return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
         return self._periodic_at
 
@@ -71,6 +76,7 @@ class RequestPolicy:
 
     def issued(self, interfaces: Iterable[int], now: float) -> None:
         """An SR went out of `interfaces`, whatever the reason."""
+        self._unwanted = self._counters.messages_unwanted
         for interface in interfaces:
             self.messages.reset(interface)
             self._issued_at[interface] = now
@@ -90,6 +96,9 @@ class RequestPolicy:
         self.messages.keep_only(interfaces)
 
     def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
+        if self._policy == "unwanted":
+            exceed = self._counters.messages_unwanted - self._unwanted > self._options.sr_threshold
+            return [*interfaces] if exceed else []
         if self._policy != "count":
             return []
         return [i for i in interfaces if self.messages[i] > self.messages.limit]
@@ -117,7 +126,7 @@ class PullRouting(Part):
         self._context = context
         self._rules = rules
         self._round_trips = RoundTripEstimator()
-        self._policy = RequestPolicy(context.options, context.rng)
+        self._policy = RequestPolicy(context.options, context.rng, context.counters)
         self._requests = Requests(context, rules, self._round_trips)
         self._replies = Replies(context, rules, self._round_trips, restrict)
         self._outstanding, self._pending = self._requests.outstanding, self._replies.pending
@@ -255,7 +264,15 @@ class CountingPullRouting(PullRouting):
         return self._policy.messages
 
 
+class UnwantedPullRouting(PullRouting):
+    """The SR/UR protocol with the policy `unwanted` (slides, part I)."""
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:  # noqa: ARG002
+        """Does nothing: a part with this method has its deadline computed after each message."""
+        return []
+
+
 def pull_routing(context: Context, rules: ReplyRules, restrict: Restrict) -> PullRouting:
-    """The SR/UR protocol by the router's request policy: only `count` has to hear of each message."""
-    counts = context.options.sr_policy == "count"
-    return (CountingPullRouting if counts else PullRouting)(context, rules, restrict)
+    """The SR/UR protocol by the router's request policy: two policies depend on each message."""
+    kinds = {"count": CountingPullRouting, "unwanted": UnwantedPullRouting}
+    return kinds.get(context.options.sr_policy, PullRouting)(context, rules, restrict)

@@ -269,6 +269,31 @@ def test_requests_by_the_count_of_messages() -> None:
     assert [frame.type for _, frame in sent(own[-1])] == [FrameType.MSG, FrameType.SR]
 
 
+def test_requests_by_the_count_of_unwanted_messages() -> None:
+    router = set_up(
+        RouterOptions(sr_policy="unwanted", sr_threshold=1, sr_min_interval_s=5.0, sr_timeout_s=1.0)
+    )
+    received(router, 12, ra(12, "x > 1"))
+
+    def due_after(x: int, now: float) -> float | None:
+        """A message that neighbour 12 and no other asks for is forwarded; others are unwanted."""
+        router.handle(FrameReceived(11, msg(11, x=x)), now)
+        return router.next_deadline()
+
+    assert [due_after(x, 0.0) for x in (2, 2, 2, 0)] == 4 * [None]
+    assert due_after(0, 0.0) == 0.0
+    assert [interfaces for interfaces, _ in sent(router.handle(Tick(), 0.0))] == [{1, 2, 3}]
+    router.handle(Tick(), 1.0)
+    # The count restarts at 0; it exceeds the threshold before the interval is over, and waits.
+    assert [due_after(x, 1.5) for x in (0, 2, 0)] == [None, None, 5.0]
+    assert len(sent(router.handle(Tick(), 5.0))) == 1
+    router.handle(Tick(), 6.0)
+    router.handle(Settle(), 6.0)
+    assert [due_after(0, 20.0) for _ in range(2)] == [None, None]
+    # Compiled code would not tell the policy of a message.
+    assert router.forwarding() is None
+
+
 # Advertisements.
 
 
