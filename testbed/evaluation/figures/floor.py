@@ -34,13 +34,24 @@ def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
     Returns:
         None: no message was sent.
     """
-    tables = PerfectTables(LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()))
+    processed, wasted = spread_of(experiment, from_s)
+    return wasted / processed if processed else None
+
+
+def spread_of(experiment: Experiment, from_s: float = 0.0) -> tuple[int, int]:
+    """Returns at how many routers the messages arrive, and at how many a message is a false positive."""
+    tables = tables_of(experiment)
     processed = wasted = 0
     for item, selecting, _ in selected(generate(experiment)):
         if item.at_s >= from_s:
             reached, unused = tables.spread(item.node, {node for node, _ in selecting})
             processed, wasted = processed + reached, wasted + unused
-    return wasted / processed if processed else None
+    return processed, wasted
+
+
+def tables_of(experiment: Experiment) -> PerfectTables:
+    """Returns the perfect tables of a network without failures."""
+    return PerfectTables(LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()))
 
 
 class PerfectTables:
@@ -50,13 +61,17 @@ class PerfectTables:
         self._parents = forest.parents
         self._tree = cache(forest.tree)
 
-    def spread(self, source: int, receivers: Collection[int]) -> tuple[int, int]:
+    def spread(
+        self, source: int, receivers: Collection[int], advertising: Collection[int] | None = None
+    ) -> tuple[int, int]:
         """Returns at how many routers a message arrives, and at how many of them it is a false positive.
 
         Args:
             receivers: the nodes whose predicates select the message.
+            advertising: the nodes whose advertised predicates select it; None: `receivers`.
         """
-        tree, wanted = self._tree(source), self._behind_a_link_of_interest(source, receivers)
+        ways = self._behind_a_link_of_interest
+        tree, wanted = self._tree(source), ways(source, receivers if advertising is None else advertising)
         reached, forwarding = {source}, set()
         for node in tree.order[1:]:
             if wanted[node] and tree.parents[node] in reached:

@@ -348,6 +348,7 @@ for _name, _place, _doc in (
     ("emulated", "emulated:EmulatedBesideSimulated", "Emulations beside simulations of their experiments."),
     ("leakage", "leakage:Leakage", "Attacks on encoded messages and filters, with and without hardening."),
     ("world", "world:World", "Networks of operators, stock ticks, baselines, churn."),
+    ("trades", "trades:Trades", "Privacy, requests, state and rates against traffic (slides, parts I, IV)."),
 ):
     FIGURES.register_lazily(_name, f"testbed.evaluation.figures.{_place}", _doc)
 
