@@ -62,7 +62,9 @@ def kernel_features() -> KernelFeatures:
 
     Needs root.
     """
-    return KernelFeatures(**{name: _namespace_accepts(command) for name, command in _FEATURES.items()})
+    inside = ["unshare", "--net"]
+    found = {name: succeeds([*inside, *shlex.split(command)]) for name, command in _FEATURES.items()}
+    return KernelFeatures(**found)
 
 
 #: Property of a link -> the features of the kernel any of which provides it, and their names.
@@ -162,10 +164,6 @@ def why_no_temporary_programs() -> str | None:
             )
     except OSError as error:
         return f"{folder}: {error.strerror}"
-
-
-def _namespace_accepts(command: str) -> bool:
-    return succeeds(["unshare", "--net", *shlex.split(command)])
 
 
 def succeeds(argv: list[str]) -> bool:

@@ -232,7 +232,8 @@ class EmulatedNetwork:
         """Takes the IP addresses away, so that programs on hosts send nothing more."""
         if self._ip:
             for node in self.topology.nodes:
-                self._ip_batch(node.id, namespaces.silence_lines(node.id))
+                device = host_device(node.id)
+                self._ip_batch(node.id, [f"address flush dev {device}", f"route flush dev {device}"])
 
     def _ip_batch(self, node: int, lines: Sequence[str]) -> None:
         namespaces.run_inside(self.host_namespaces[node], _IP, "\n".join([*lines, ""]))
@@ -386,9 +387,9 @@ class EmulatedNetwork:
                 self._apply(shaping.changed_tc(failed, link, self.kernel), _TC)
             except RunError:  # frames under way at the end are lost
                 self._counted = {end: each for end, each in self._counted.items() if end[0] != link.index}
-                for line in shaping.cleared_tc(link):
+                for node, device in shaping.ends(link):
                     with suppress(RunError):  # the end has no property
-                        self._apply([line], _TC)
+                        self._apply([(node, f"qdisc del dev {device} root")], _TC)
                 self._apply(shaping.changed_tc(link, link, self.kernel), _TC)
             self._apply(shaping.changed_nft(link, self.kernel), _NFT)
         except RunError as error:

@@ -101,11 +101,6 @@ def address_lines(node: int) -> list[str]:
     ]
 
 
-def silence_lines(node: int) -> list[str]:
-    """Returns lines for `ip -batch` after which the host sends no IP packet to others."""
-    return [f"address flush dev {host_device(node)}", f"route flush dev {host_device(node)}"]
-
-
 T = TypeVar("T")
 
 #: Descriptors that this process has open besides namespaces and connections to routers.

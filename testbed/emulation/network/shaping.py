@@ -94,12 +94,6 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                 )
 
 
-def cleared_tc(link: Link) -> Iterator[tuple[int, str]]:
-    """Returns a line as `tc_commands` for each end that takes its properties away, and fails without any."""
-    for node, device in ends(link):
-        yield node, f"qdisc del dev {device} root"
-
-
 def changed_nft(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
     """Returns rules as `nft_ruleset` that give a link another loss; they hold whatever its loss was."""
     if kernel.netem or not kernel.nft_egress:

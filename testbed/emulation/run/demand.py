@@ -261,6 +261,8 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
     groups = -(-routers // switches_per_daemon(routers))
     # In the opening, every receiver's RA goes over the links of a tree.
     frames = (work.message_hops + work.ra_hops) * experiment.duration_s + work.opening_hops
+    # Only the attention-limited service has publications, and a cache.
+    cached = min(work.publications, experiment.service.of_kind.cache_publications) if work.publications else 0
     network = _MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PAIR * routers**2
     return Demand(
         processes=_PROCESSES + routers + _PROCESSES_PER_GROUP * groups,
@@ -268,20 +270,12 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
         memory_bytes=network
         + _MEMORY_PER_GROUP * groups
         + _MEMORY_PER_PREDICATE * work.opening_hops
-        + _MEMORY_PER_PUBLICATION * routers * _cached(experiment, work),
+        + _MEMORY_PER_PUBLICATION * routers * cached,
         descriptors=descriptors_needed(routers),
         disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
         bring_up_s=up_s,
         wall_s=up_s + work.opening_s + experiment.duration_s / rate + down_s,
     )
-
-
-def _cached(experiment: Experiment, work: Estimate) -> int:
-    """Returns the publications that a router caches at most."""
-    if not work.publications:
-        return 0
-    capacity: int = experiment.service.of_kind.cache_publications
-    return min(capacity, work.publications)
 
 
 def capacity(runs: Path) -> Capacity:

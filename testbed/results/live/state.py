@@ -351,13 +351,11 @@ class LiveState:
         self._network.take(event)
         known = NETWORK_EVENTS.get(name)
         if known is not None and known.sentence is not None:
-            text = known.sentence.format_map(defaultdict(lambda: "?", self._labelled(event)))
+            # Nodes that have names are shown with them.
+            ends = {key: event[key] for key in ("node", "u", "v") if event.get(key) is not None}
+            named = {**event, **{key: self._label(node) for key, node in ends.items()}}
+            text = known.sentence.format_map(defaultdict(lambda: "?", named))
             self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
-
-    def _labelled(self, event: Mapping[str, Any]) -> Json:
-        """Returns an event with the names of its nodes behind their numbers."""
-        nodes = {key: self._label(event[key]) for key in ("node", "u", "v") if event.get(key) is not None}
-        return {**event, **nodes}
 
     def _experiment_s(self, at_ns: int) -> float | None:
         return None if self._clock is None else round(self._clock.experiment_at(at_ns), 1)

@@ -156,7 +156,9 @@ class Collector:
             self._named.extend((home, subscription, number, record["source"], record["seq"]))
             self._delivered.append(record["at_s"])
             self._age.append(record["age_s"])
-            self._whence.append(_origin(record["whence"]))
+            if record["whence"] not in ORIGINS:
+                raise ValueError(f"whence: {record['whence']!r}; expected {' or '.join(ORIGINS)}")
+            self._whence.append(ORIGINS.index(record["whence"]))
         elif event in ("register", "refresh"):
             self._begin(record)
         elif event in ("outcome", "unregister"):
@@ -226,12 +228,6 @@ class Collector:
         if found.ended_s is None:
             found.ended_s = record["at_s"]
             found.withdrawn = record["event"] == "unregister" or record["outcome"] == "withdrawn"
-
-
-def _origin(whence: str) -> int:
-    if whence not in ORIGINS:
-        raise ValueError(f"whence: {whence!r}; expected {' or '.join(ORIGINS)}")
-    return ORIGINS.index(whence)
 
 
 def _positions(
