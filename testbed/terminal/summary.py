@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -20,15 +20,10 @@ _STYLES = {"holds": "bold blue", "fails": "bold red", "invalid": "bold red"}
 
 
 def print_summary(console: Console, summary: Mapping[str, Any], report: Path) -> None:
-    """Prints the summary and the path of the report, which is on one line so that it can be copied."""
-    console.print(terminal_summary(summary))
-    console.print(Text.assemble(("report: ", "dim"), foreign(report)), soft_wrap=True)
+    """Prints verdict, messages and deliveries, frames, evidence, times, and the path of the report.
 
-
-def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
-    """Returns a short table: the verdict, messages and deliveries, frames, evidence and times.
-
-    The text is complete without colour. A key that `summary` lacks is a dash.
+    The path is on one line so that it can be copied. The text is complete without colour. A key that
+    `summary` lacks is a dash.
     """
     verdict, reasons = numbers.verdict(summary)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -38,7 +33,8 @@ def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
         table.add_row(label, foreign(value))
     line = "; ".join(filter(None, (f"Verdict: {verdict}", numbers.undecided(summary))))
     headline = foreign(line, _STYLES.get(verdict, "bold"))
-    return Group(headline, *(foreign(f"  - {reason}") for reason in reasons), Text(), table)
+    console.print(Group(headline, *(foreign(f"  - {reason}") for reason in reasons), Text(), table))
+    console.print(Text.assemble(("report: ", "dim"), foreign(report)), soft_wrap=True)
 
 
 def _attention(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:

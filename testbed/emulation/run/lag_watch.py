@@ -193,32 +193,27 @@ class LagWatch:
                     for node, meter in self._clock.routers.items()
                 ),
                 self._measured("workload", self._clock.workload),
-                self._lag("switches", self._switches),
+                self._measured("switches", self._switches, turns=False),
                 self._measured("captures", self._clock.captures),
                 self._measured("controller", self._clock.controller),
             ],
             answers=_answers(answer_delays_s),
         )
 
-    def _measured(self, part: PartName, meter: Meter) -> PartLag:
+    def _measured(self, part: PartName, meter: Meter, *, turns: bool = True) -> PartLag:
         """The lag of a part, and the turns of its loop."""
-        measured = meter.measured()
-        return PartLag(
-            **self._lag(part, meter),
-            turn_s=measured.turn_s,
-            turn_of=measured.turn_of,
-            turn_at_s=measured.turn_at_s - self._clock.zero_s if measured.turn_s else 0.0,
-            turn_cpu_s=measured.turn_cpu_s,
-        )
-
-    def _lag(self, part: PartName, meter: Meter) -> PartLag:
-        measured = meter.measured()
-        return PartLag(
+        measured, zero_s = meter.measured(), self._clock.zero_s
+        found = PartLag(
             part=part,
             lag_s=measured.lag_s,
             lag_wall_s=measured.lag_wall_s,
-            lag_at_s=measured.lag_at_s - self._clock.zero_s if measured.lag_s else 0.0,
+            lag_at_s=measured.lag_at_s - zero_s if measured.lag_s else 0.0,
         )
+        if turns:
+            found["turn_s"], found["turn_of"] = measured.turn_s, measured.turn_of
+            found["turn_at_s"] = measured.turn_at_s - zero_s if measured.turn_s else 0.0
+            found["turn_cpu_s"] = measured.turn_cpu_s
+        return found
 
     def _watch(self) -> None:
         busy = psutil.cpu_times()
