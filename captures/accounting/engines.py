@@ -84,15 +84,13 @@ class DuckDB(Engine):
 
     def define(self, name: str, sql: str, *, shared: bool) -> None:
         kind = "table" if shared else "view"
-        self._execute(f"create temp {kind} {name} as {sql}")
+        made = f"create temp {kind} {name} as {sql}"
+        interruptible(self.database, lambda: self.database.execute(made))
 
     def read_captures(self, name: str, sql: str) -> None:
         captured = pa.RecordBatchReader.from_batches(self._schema, self._captured)
         with reading(self.database, CAPTURED, captured):
             self.define(name, sql, shared=True)
-
-    def _execute(self, sql: str) -> None:
-        interruptible(self.database, lambda: self.database.execute(sql))
 
     def rows(self, name: str) -> pa.Table:
         return interruptible(self.database, lambda: self.database.table(name).to_arrow_table())

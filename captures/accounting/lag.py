@@ -68,7 +68,7 @@ def late(summary: Mapping[str, Any]) -> list[str]:
     lag, bound = summary.get("lag") or {}, summary.get("lag_bound") or {}
     reasons = []
     for name, found in lag.items():
-        if found is None or not _exceeds(found, bound):
+        if found is None or not any(found[each] > bound[each] for each in ("lag_s", "lag_wall_s")):
             continue
         who = name if found["node"] is None else f"routers (first of all that of node {found['node']})"
         reasons.append(
@@ -93,10 +93,6 @@ def _latest(parts: Iterable[PartLag], name: str) -> PartLag | None:
     latest = max(found, key=lambda part: part["lag_s"]).copy()
     latest["lag_wall_s"] = max(part["lag_wall_s"] for part in found)
     return latest
-
-
-def _exceeds(found: Mapping[str, Any], bound: Mapping[str, Any]) -> bool:
-    return bool(found["lag_s"] > bound["lag_s"] or found["lag_wall_s"] > bound["lag_wall_s"])
 
 
 def _sufficient(report: LagReport, clock: Clock) -> float | None:

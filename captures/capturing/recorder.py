@@ -59,11 +59,6 @@ class _File:
     buffer: bytearray
 
 
-def _own_last(ring: tuple[tuple[str | None, int], list[dict[str, Any]]]) -> bool:
-    """Sorts the rings of namespaces that are entered behind those of this process's own."""
-    return ring[0][0] is not None
-
-
 class Recorder:
     """All captures of a run.
 
@@ -86,8 +81,10 @@ class Recorder:
             by_ring[capture["namespace"], capture["ethertype"]].append(capture)
         blocks = max(_RINGS_BYTES // max(1, len(by_ring)), _RING_BYTES_MIN) // BLOCK_BYTES
         self._rings: list[tuple[Ring, list[_File]]] = []
-        # This process has one thread, and no use for the namespace that it was started in.
-        for (namespace, ethertype), wanted in sorted(by_ring.items(), key=_own_last):
+        # Its own first: this process has one thread, and no use then for the namespace it was started in.
+        for (namespace, ethertype), wanted in sorted(
+            by_ring.items(), key=lambda ring: ring[0][0] is not None
+        ):
             if namespace is not None:
                 enter_network_namespace(namespace)
             files = [_open(capture) for capture in wanted]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from captures.rundir import RunLayout
+from captures.rundir.faults import NEVER_NS
 from captures.rundir.files import Follower, RunFile, RunFolderError, check, missing, parsed, read_lines
 from captures.rundir.inputs import is_private
 from router.predicates import Predicate
@@ -197,18 +198,13 @@ class ApplicationsFollower:
         Raises:
             RunFolderError: a line is malformed.
         """
-        until_ns = time.time_ns() - _WRITTEN_NS
+        # The events of a node without privacy are in files that do not overlap in time.
+        until_ns = time.time_ns() - _WRITTEN_NS if is_private(self._run) else NEVER_NS
         for path in _files(self._run):
             if path not in self._followers:
                 self._followers[path] = Follower(path, _located)
             self._waiting[path].extend(self._followers[path].read())
-        if not is_private(self._run):
-            ready = list(chain.from_iterable(self._waiting.values()))
-            self._waiting.clear()
-        else:
-            ready = list(
-                heapq.merge(*(_taken(waiting, until_ns) for waiting in self._waiting.values()), key=_time)
-            )
+        ready = heapq.merge(*(_taken(waiting, until_ns) for waiting in self._waiting.values()), key=_time)
         return [self._predicates.take(where, event) for where, event in ready]
 
 

@@ -252,11 +252,6 @@ class Plain(Content):
 class VerbatimPool(NumberedFilters):
     """Filters under numbers, in the order of their texts; see `FilterAlgebra`."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        #: Numbers that were asked for last, and their set.
-        self._last: tuple[tuple[int, ...], Bits] = (), 0
-
     def _key(self, filter_: Filter) -> bytes:
         return format_predicate(Predicate((filter_,))).encode()
 
@@ -265,14 +260,8 @@ class VerbatimPool(NumberedFilters):
             [number for number, filter_ in self._filters.items() if matches_filter(filter_, message)]
         )
 
-    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
-        known = predicate.numbered
-        if known is not None and known[0] is self._numbering and known[2] is not None:
-            self._last = known[1], known[2]
-        return super().numbers(predicate)
-
     def add(self, members: Bits, numbers: Iterable[int]) -> Bits:
-        return members | (self._last[1] if numbers is self._last[0] else bits_of(tuple(numbers)))
+        return members | bits_of(tuple(numbers))
 
     def unite(self, members: Bits, others: Bits) -> Bits:
         return members | others
