@@ -188,7 +188,7 @@ class Emulation:
         self.network = EmulatedNetwork(
             self.topology, self.state.switches, datapath, kernel, ip=experiment.network.ip
         )
-        self.clock = EmulationClock(self._folder, self.state.clock, self.nodes)
+        self.clock = EmulationClock(self._folder, self.state.clock, len(self.nodes))
         # The parts come into being one after the other, and `_kills` says how each of them is ended.
         self._controller: Controller
         self._routers: Routers
@@ -582,7 +582,7 @@ class Emulation:
                 incarnation=self._incarnation,
                 recording_path=str(run.recording(node)) if recording else None,
                 clock_path=str(self.clock.path),
-                slot=self.clock.slot(node),
+                slot=node,
                 records_path=str(run.applications_of(node)),
                 service_records_path=str(run.service_records_of(node)) if keeps_records else None,
                 security=security.mode,

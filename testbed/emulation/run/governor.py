@@ -15,7 +15,6 @@ that rate. Stretches without items pass faster, and the rate is back at the work
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,25 +154,25 @@ class EmulationClock:
     Args:
         run: the run folder, to which the pieces are written.
         path: the file of the page, which must not exist.
-        nodes: the nodes of the routers; each has a slot.
+        nodes: number of routers, whose slots are the first.
+
+    Attributes:
+        meters: of all parts that write to the page.
 
     Raises:
         OSError: the file cannot be made.
     """
 
-    def __init__(self, run: RunLayout, path: Path, nodes: Sequence[int]) -> None:
+    def __init__(self, run: RunLayout, path: Path, nodes: int) -> None:
         self.path = path
         self._run = run
-        self._slot_of = {node: number for number, node in enumerate(nodes)}
         first = Piece(time.monotonic_ns(), 0.0, BRING_UP_RATE)
-        self.page = ClockPage.create(path, len(nodes) + 3, first)
+        self.page = ClockPage.create(path, nodes + 3, first)
         self.clock = SharedClock(self.page)
-        self.routers = {node: Meter(self.page.slot(slot)) for node, slot in self._slot_of.items()}
-        self.workload = Meter(self.page.slot(len(nodes)))
-        self.captures_slot = len(nodes) + 1
-        self.captures = Meter(self.page.slot(self.captures_slot))
-        self.controller_slot = len(nodes) + 2
-        self.controller = Meter(self.page.slot(self.controller_slot))
+        self.captures_slot, self.controller_slot = nodes + 1, nodes + 2
+        self.meters = [Meter(self.page.slot(slot)) for slot in range(nodes + 3)]
+        self.routers = self.meters[:nodes]
+        self.workload, self.captures, self.controller = self.meters[nodes:]
 
     @property
     def zero_s(self) -> float:
@@ -184,13 +183,6 @@ class EmulationClock:
     def now_s(self) -> float:
         """The second of the workload; NaN before its beginning is known."""
         return self.clock.now() - self.page.zero_s
-
-    @property
-    def meters(self) -> tuple[Meter, ...]:
-        return (*self.routers.values(), self.workload, self.captures, self.controller)
-
-    def slot(self, node: int) -> int:
-        return self._slot_of[node]
 
     def begin(self, rate: float) -> float:
         """Announces the first rate of the workload.

@@ -190,7 +190,7 @@ class LagWatch:
             parts=[
                 *(
                     PartLag(**self._measured("router", meter), node=node)
-                    for node, meter in self._clock.routers.items()
+                    for node, meter in enumerate(self._clock.routers)
                 ),
                 self._measured("workload", self._clock.workload),
                 self._measured("switches", self._switches, turns=False),

@@ -203,7 +203,7 @@ def test_the_end_of_a_run_has_by_how_much_the_wall_clock_was_set(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hand: Hand
 ) -> None:
     run = RunLayout(tmp_path)
-    clock = EmulationClock(run, tmp_path / "page", [])
+    clock = EmulationClock(run, tmp_path / "page", 0)
     clock.begin(10.0)
     hand.move(1)
     before_ns = time.time_ns()

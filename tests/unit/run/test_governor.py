@@ -164,7 +164,7 @@ SLOW_LIMITS = Limits(LOW, 100.0, 30.0, 1.0)
 def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spread(
     late_s: float, rates: list[float], tmp_path: Path
 ) -> None:
-    clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [0])
+    clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", 1)
     clock.begin(1.0)
     wait_for(lambda: None if clock.now_s > 0 else "second 0 has not come")
     with LagWatch(clock, [], SLOW_LIMITS, Governor(SLOW_LIMITS, FIRST)) as watch:
@@ -183,7 +183,7 @@ def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spre
 
 
 def test_the_lag_of_a_part_that_is_away_on_purpose_does_not_count(tmp_path: Path) -> None:
-    clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [0])
+    clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", 1)
     clock.begin(1.0)
     meter = clock.routers[0]
     with LagWatch(clock, [], SLOW_LIMITS) as watch:
