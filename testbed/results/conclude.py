@@ -157,17 +157,12 @@ def starvation_expected(experiment: Experiment, rate: float) -> str | None:
     # A sequential SUB crosses each link of the tree down and back; halfway to the deadline it is repeated.
     walk_s = 2 * (len(experiment.topology.nodes) - 1) * rate
     walk_s *= max((link.delay_ms or 0.0 for link in links), default=0.0) / 1e3
-    if options.fan_out == "sequential" and walk_s > _least_lifetime_s(experiment) / 2:
+    lifetimes_s = [event.lifetime_s for event in experiment.events if isinstance(event, Register)]
+    if (drawn := experiment.attention) is not None:
+        lifetimes_s.append(drawn.lifetime_s if drawn.draw == "constant" else 0.0)
+    if options.fan_out == "sequential" and walk_s > min(lifetimes_s, default=inf) / 2:
         return f"a sequential SUB may be under way for {walk_s:g} s, more than half a lifetime"
     # A publication is sent `beta_s` before the first deadline, and must arrive before that.
     if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s * rate:
         return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"
     return None
-
-
-def _least_lifetime_s(experiment: Experiment) -> float:
-    """Returns the least lifetime that the experiment states; of a drawn lifetime, 0."""
-    found = [event.lifetime_s for event in experiment.events if isinstance(event, Register)]
-    if (options := experiment.attention) is not None:
-        found.append(options.lifetime_s if options.draw == "constant" else 0.0)
-    return min(found, default=inf)

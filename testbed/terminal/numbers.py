@@ -146,21 +146,13 @@ def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     made: Mapping[str, Any] = summary.get("reconciliation") or {}
     rows: list[dict[str, Any]] = []
     for name, meaning in _RECONCILED.items():
-        entry = made.get(name)
-        if entry is None or not any(entry.values()):
-            rows.append({"name": meaning, "expected": None, "found": None, "agrees": None, "differences": []})
-            continue
-        differences = list(entry.get("differences") or [])
-        expected, found = entry.get("expected"), entry.get("found")
-        rows.append(
-            {
-                "name": meaning,
-                "expected": expected,
-                "found": found,
-                "agrees": expected == found and not differences,
-                "differences": [_in_words(difference) for difference in differences],
-            }
-        )
+        entry = made.get(name) or {}
+        known = any(entry.values())
+        expected, found = (entry.get(key) if known else None for key in ("expected", "found"))
+        differences = [_in_words(difference) for difference in entry.get("differences") or []]
+        agrees = expected == found and not differences if known else None
+        row = {"name": meaning, "expected": expected, "found": found, "agrees": agrees}
+        rows.append(row | {"differences": differences})
     return rows
 
 

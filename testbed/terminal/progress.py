@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,7 +33,7 @@ class Progress:
         self._text = ""
         self._detail = ""
         self._panel: RenderableType | None = None
-        self._steps: dict[str, float] = {}
+        self._steps: defaultdict[str, float] = defaultdict(float)
         self.current_step = ""
         self._step_started = self._shown_at = 0.0
 
@@ -42,7 +43,8 @@ class Progress:
         started = time.monotonic()
         with self.console.status(foreign(text), refresh_per_second=8) as status:
             self._status, self._text, self._detail = status, text, ""
-            self._steps, self.current_step, self._step_started, self._shown_at = {}, "", started, started
+            self._steps.clear()
+            self.current_step, self._step_started, self._shown_at = "", started, started
             self._show()
             try:
                 yield
@@ -66,9 +68,7 @@ class Progress:
     def _end_step(self) -> None:
         now = time.monotonic()
         if self.current_step:
-            self._steps[self.current_step] = (
-                self._steps.get(self.current_step, 0.0) + now - self._step_started
-            )
+            self._steps[self.current_step] += now - self._step_started
         self.current_step, self._step_started = "", now
 
     def update(self, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -80,18 +81,12 @@ class Quiescence:
         self._last: dict[int, Any] = {}
         self._quiet_since = self._asked = time.monotonic()
         self._clients: list[Client] = []
-        try:
+        with ExitStack() as stack:
             for path in sockets:
-                self._clients.append(Client(path))
+                self._clients.append(stack.enter_context(Client(path)))
                 # Periodic RAs and SRs would never end.
                 self._clients[-1].settle()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        for client in self._clients:
-            client.close()
+            self.close = stack.pop_all().close
 
     def quiet(self) -> bool:
         """Returns whether all routers were idle, and no frame moved, for longer than a frame can be under

@@ -384,16 +384,13 @@ class LiveState:
             state = "; ".join(filter(None, (summary.get("verdict"), numbers.undecided(summary))))
             return {"state": state, "reasons": summary.get("verdict_reasons", [])}
         found = self.deliveries
-        reasons = [
-            text
-            for number, text in (
-                (len(found.missing), f"{len(found.missing)} deliveries missed"),
-                (found.spurious, f"{found.spurious} spurious deliveries"),
-                (found.duplicates, f"{found.duplicates} duplicate deliveries"),
-                (self._types[UNDECODABLE], f"{self._types[UNDECODABLE]} undecodable frames"),
-            )
-            if number
-        ]
+        counts = {
+            "deliveries missed": len(found.missing),
+            "spurious deliveries": found.spurious,
+            "duplicate deliveries": found.duplicates,
+            "undecodable frames": self._types[UNDECODABLE],
+        }
+        reasons = [f"{number} {text}" for text, number in counts.items() if number]
         if reasons:
             return {"state": "does not hold so far", "reasons": reasons}
         # Spurious deliveries are independent of losses; the verdict at the end considers them too.
