@@ -45,7 +45,7 @@ class Check:
 
 def check_machine() -> list[Check]:
     """Checks everything that `cbcb run` needs or can use, in the order in which to repair it."""
-    checks = [_python(), *_packages(), _rights(), *_commands(), _java(), _temporary(), _mininet()]
+    checks = [_python(), *_packages(), _rights(), _commands(), _java(), _temporary(), _mininet()]
     able = all(check.ok for check in checks if check.required)
     checks.append(open_vswitch())
     if able:
@@ -180,14 +180,10 @@ def _namespaces() -> Check:
 
 def _permissions() -> list[Check]:
     """Tries the other things that an engine withholds, whatever the capabilities of root."""
-    checks = [
-        Check(
-            "kernel settings (/proc/sys)",
-            os.access(_SETTINGS, os.W_OK),
-            "can be written" if os.access(_SETTINGS, os.W_OK) else f"{_SETTINGS} is read-only",
-            "start the container with --security-opt systempaths=unconfined, or --privileged",
-        ),
-    ]
+    writable = os.access(_SETTINGS, os.W_OK)
+    detail = "can be written" if writable else f"{_SETTINGS} is read-only"
+    mend = "start the container with --security-opt systempaths=unconfined, or --privileged"
+    checks = [Check("kernel settings (/proc/sys)", writable, detail, mend)]
     if probes.datapath() == "user":
         reason = probes.why_no_tun()
         mend = "start the container with --device /dev/net/tun; on a machine of one's own: modprobe tun"
@@ -202,19 +198,13 @@ def required_commands() -> dict[str, str]:
     return dict(pairs)
 
 
-def _commands() -> list[Check]:
+def _commands() -> Check:
     commands = required_commands()
     # Java may be that of JAVA_HOME: it has a row of its own.
     lacking = [command for command in commands if command != "java" and shutil.which(command) is None]
     packages = sorted({commands[command] for command in lacking})
-    return [
-        Check(
-            "system commands",
-            not lacking,
-            f"{', '.join(lacking)} not found" if lacking else ", ".join(commands),
-            f"apt-get install -y {' '.join(packages)}",
-        )
-    ]
+    detail = f"{', '.join(lacking)} not found" if lacking else ", ".join(commands)
+    return Check("system commands", not lacking, detail, f"apt-get install -y {' '.join(packages)}")
 
 
 def _java() -> Check:
@@ -228,12 +218,9 @@ def _java() -> Check:
         return Check("java", found[1] >= JAVA_MIN, f"{found[0]}{of_home}", mend)
     if shutil.which(command) is not None and text:
         # It is installed and does not start, for example for lack of memory.
-        return Check(
-            "java",
-            False,
-            f"`{command} -version` fails: {'; '.join(text.strip().splitlines()[:2])}",
-            f"make `{command} -version` work; for lack of memory, free some or raise `ulimit -v`",
-        )
+        mend = f"make `{command} -version` work; for lack of memory, free some or raise `ulimit -v`"
+        lines = "; ".join(text.strip().splitlines()[:2])
+        return Check("java", False, f"`{command} -version` fails: {lines}", mend)
     mend = "set JAVA_HOME to the folder of a Java, or unset it" if of_home else mend
     return Check("java", False, f"`{command} -version` says nothing", mend)
 
@@ -242,9 +229,8 @@ def _mininet() -> Check:
     try:
         from mininet.net import VERSION
     except ImportError as error:
-        return Check(
-            "mininet", False, f"not importable: {error}", "apt-get install -y mininet, then ./run.sh setup"
-        )
+        mend = "apt-get install -y mininet, then ./run.sh setup"
+        return Check("mininet", False, f"not importable: {error}", mend)
     return Check("mininet", True, VERSION)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-import pyarrow as pa
 from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
@@ -102,10 +101,10 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
         for place, (table, column, label, share, gap_s) in enumerate(_CURVES, 1):
             axes = figure.add_subplot(2, 2, place)
             for number, (name, run) in enumerate(runs.items()):
-                points = curve(run, table, column)
-                if points.num_rows:
+                points = store.read(run, table, ["t_s", column])
+                if points is not None and points.num_rows:
                     drawn = True
-                    lines = broken(points.to_pandas(), gap_s)
+                    lines = broken(points.sort_by("t_s").to_pandas(), gap_s)
                     xs, ys = (lines[each].to_list() for each in ("t_s", column))
                     axes.plot(xs, ys, color=CURVE_COLOURS[number % len(CURVE_COLOURS)], label=name)
             axes.set_ylabel(label)
@@ -121,11 +120,3 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
             except (OSError, ValueError) as error:
                 raise InputError(f"{path}: cannot be written: {error}") from error
         return drawn
-
-
-def curve(run: Path, table: str, column: str) -> pa.Table:
-    """Returns the points of a curve of a run, sorted by time; empty if the run has no such table."""
-    found = store.read(run, table, ["t_s", column])
-    if found is None:
-        return pa.table({"t_s": pa.array([], pa.float64()), column: pa.array([], pa.float64())})
-    return found.sort_by("t_s")
