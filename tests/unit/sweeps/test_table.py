@@ -24,7 +24,7 @@ from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
 from testbed.evaluation.sweeps.plots import draw, lines_of, save
-from testbed.evaluation.sweeps.runner import remaining, run_and_keep, run_jobs, sweep
+from testbed.evaluation.sweeps.runner import remaining, run_and_keep, sweep
 from testbed.evaluation.sweeps.spec import Against, Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import point_table, points, sample, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -361,15 +361,7 @@ def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
     jobs = [
         Job(number, str(number), {}, 1, "run", experiment) for number, experiment in enumerate(experiments)
     ]
-    rows: list[Row] = []
+    place, progress = SweepFolder(tmp_path), Progress(Console(file=io.StringIO()))
     with pytest.raises(MachineError, match=r"link \d+-\d+ asks for delay_ms = 2, .*and 11 more"):
-        run_jobs(
-            jobs,
-            tmp_path,
-            rows.append,
-            lambda: None,
-            master="local[1]",
-            progress=Progress(Console(file=io.StringIO())),
-        )
-    assert not rows
-    assert not list(tmp_path.iterdir())
+        run_and_keep(jobs, place, "sweep_s", master="local[1]", progress=progress)
+    assert [each.name for each in tmp_path.rglob("*")] == ["rows"]
