@@ -142,7 +142,6 @@ def check_event(
 
 
 def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) -> None:
-    """Checks the names of subscriptions, in order of time."""
     names = NamesInForce()
     for section, event in events:
         if isinstance(event, NamedEvent):

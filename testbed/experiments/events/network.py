@@ -165,7 +165,6 @@ class LinkImpair(Fault):
         return {name: value or None for name, value in given.items() if value is not None}
 
     def among(self, topology: Topology) -> list[Link]:
-        """The links of a topology that get the properties."""
         ends = self.link and set(self.link)
         return [link for link in topology.links if ends is None or {link.u, link.v} == ends]
 

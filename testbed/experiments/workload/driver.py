@@ -391,7 +391,6 @@ class Driver:
         return request
 
     def _number_of(self, place: Place, subscription: str) -> int:
-        """Returns the router's number of a subscription."""
         request = self._subscriptions.get((place, subscription))
         if request is None:
             raise ValueError(f"no subscription {subscription!r} is in force")
