@@ -11,7 +11,9 @@ from router.predicates import Message
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
-from topos import Topology, unknown
+from testbed.support.errors import InputError
+from testbed.support.names import node_id
+from topos import Topology
 
 
 def read_events(
@@ -39,15 +41,15 @@ def _numbered(
     problems: Problems, section: str, entry: Mapping[str, Any], topology: Topology | None
 ) -> dict[str, Any]:
     """Returns the table of an event with the ids of nodes that it names."""
-    ids = {} if topology is None else topology.ids
 
     def number(key: str, name: object) -> object:
         if not isinstance(name, str):
             return name
-        if name not in ids and topology is not None:
-            nodes = ids or (f"a number, 0 to {len(topology.nodes) - 1}",)
-            problems.add(section, key, unknown("node", name, nodes))
-        return ids.get(name, 0)
+        try:
+            return 0 if topology is None else node_id(name, topology)
+        except InputError as error:
+            problems.add(section, key, str(error))
+            return 0
 
     found = dict(entry)
     if "node" in entry:
