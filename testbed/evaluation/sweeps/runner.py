@@ -237,8 +237,13 @@ def sweep(
     drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []
     for number, plot in enumerate(drawn, 1):
         name = f"{plot.y} against {plot.x}" + (f" by {plot.by}" if plot.by else "")
-        plots[name] = folder / f"plot-{number}.svg"
-        save(runs, plot, plots[name])
+        name += f", {number}" if name in plots else ""
+        try:
+            save(runs, plot, folder / f"plot-{number}.svg")
+        except InputError as error:
+            progress.note(f"plot {number}: {error}")
+        else:
+            plots[name] = folder / f"plot-{number}.svg"
     return Swept(
         folder / RUNS, runs, plots, _complaints(jobs, rows), sum(job.identity not in rows for job in jobs)
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from router.options import Option, options_of
 from router.predicates import Message
+from router.registry import PackageError
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
@@ -97,6 +98,8 @@ def read_keys(
     if action is None:
         return None
     values: dict[str, Any] = {}
+    if EVENTS[action].action != action:
+        raise PackageError(f"event {action!r}: the attribute `action` of {EVENTS[action].__name__} differs")
     declared = options_of(EVENTS[action])
     if attributes and "attributes" in table and any(option.key == "message" for option in declared):
         declared = tuple(replace(each, required=each.required and each.key != "message") for each in declared)
