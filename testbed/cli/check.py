@@ -1,4 +1,4 @@
-"""`cbcb check`: validates an experiment and says what it would do."""
+"""Checks of an experiment and of this machine; the removal of what dead runs left on it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from captures.spark.folder import remove_abandoned
 from testbed.cli.arguments import add_experiment, add_force, add_runs, load
+from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.emulation.run.demand import capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring
-from testbed.machine.checks import lacking_properties, open_vswitch
+from testbed.machine.checks import check_machine, compiled_code, lacking_properties, open_vswitch
 from testbed.machine.probes import kernel_features
-from testbed.support.errors import MachineError
+from testbed.support.errors import MachineError, RunError
+from testbed.support.run_state import live_runs
 from testbed.terminal import put
 from testbed.terminal.numbers import counted
 
@@ -115,3 +122,39 @@ def _duration(experiment: Experiment) -> str:
     if scale == AUTO:
         return f"{duration_s:g} s at the rate that the machine keeps up with, at most {experiment.fastest:g}"
     return f"{duration_s:g} s at time scale {scale:g}: {duration_s / scale:g} s of wall time"
+
+
+def doctor_command(_arguments: Namespace) -> int:
+    """Prints one line a finding.
+
+    Returns 3 if something is missing that `cbcb run` needs.
+    """
+    checks = [*check_machine(), compiled_code()]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for check in checks:
+        mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]not here[/]"
+        table.add_row(mark, check.name, Text(check.detail, overflow="fold"))
+        if not check.ok:
+            mend = Text.assemble(("to mend:", "dim"), f" {check.mend}")
+            mend.overflow = "fold"
+            table.add_row("", "", mend)
+    Console().print(table)
+    return 3 if any(check.required and not check.ok for check in checks) else 0
+
+
+def clean_command(_arguments: Namespace) -> None:
+    """Prints what was removed and which live runs were left alone."""
+    if os.geteuid() != 0:
+        raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
+    cleaned = clean_dead_runs()
+    folders, processes = remove_abandoned()
+    if cleaned.tags:
+        put(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
+    if folders:
+        put(f"removed {folders} temporary folders of Spark's ({processes} processes)")
+    if not cleaned.tags and not folders and not cleaned.failures:
+        put("nothing to clean")
+    for state in live_runs():
+        put(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
+    if cleaned.failures:
+        raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))

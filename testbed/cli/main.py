@@ -67,8 +67,8 @@ COMMANDS = {
     ),
     "keys": ("keys", "make and rotate the keys of a network with privacy"),
     "workload": ("workloads", "generate synthetic workloads"),
-    "doctor": ("machine", "say what this machine can do, and how to mend what it cannot"),
-    "clean": ("machine", "remove what dead runs, and dead processes' Spark, left on the machine"),
+    "doctor": ("check", "say what this machine can do, and how to mend what it cannot"),
+    "clean": ("check", "remove what dead runs, and dead processes' Spark, left on the machine"),
 }
 
 
