@@ -36,6 +36,7 @@ _LIMITS, _ALL, _FLOODING = (2, 4, 8, 16), 1000, 0
 #: Mean time between changes of a predicate, and the period of SRs, s.
 _CHANGE_S, _PERIOD_S = 1200, 600
 _FALSE = "false_positives"
+_SHOWN = {_FALSE: "false positives", "requests": "SRs and URs", "crossings": "crossings a message"}
 _STATIC, _RATE = "workload.changing_receivers_percent", "workload.messages_per_minute"
 _POLICY, _PERIOD = "protocol.sr_policy", "protocol.sr_period_s"
 
@@ -50,22 +51,21 @@ class Trades(reproduction.Reproduction):
         "sections 3.5.6 and 4.2).",
     )
     explanation = (
-        "The best guess at a filter is what is advertised: it names the filters that are whole. An encoding "
+        "The best guess at a filter is what is advertised, and names filters that are whole. An encoding "
         "leaves nothing in the open, and hides messages as well ([leakage](leakage-small.md) has attacks).",
-        "`count` counts messages, not false positives; `unwanted` counts those of the router. They came by "
-        "the tables of other routers, and its SR trims its own.",
+        "`count` counts messages; `unwanted` counts false positives of the router. They came by tables of "
+        "other routers, and its SR trims its own.",
     )
     deviations = (
-        "Privacy: perfect tables, static predicates, 50 nodes, no false matches by the hash. A wider "
-        "predicate keeps the first constraints of each filter, or the names of all.",
-        "Requests: 25 nodes, 2 hours, each predicate changes every 20 minutes. `count` is interpolated over "
-        "the logarithm of SRs and URs. State: 50 nodes, static; given back: of the crossings that exact "
-        "tables save over flooding.",
-        "Control: 25 nodes; SRs every 10 minutes, without reuse. In t = 1,200 s there are C = r (n - 1) "
-        "(1 + t / 1,200 s) + 2 n (n - 1) t / 600 s control frames, and L messages, each over m links with "
-        "perfect tables.",
-        "Growth: [scale](scale-small.md) and [formulas](formulas.md) have state, [rules](rules.md) RAs, "
-        "[srur](srur.md) SRs without reuse; here each router sends an SR within 60 s, with reuse.",
+        "Privacy: perfect tables, static predicates, no false matches by the hash. A wider predicate keeps "
+        "the first constraints of each filter, or all names.",
+        "`count` is interpolated over the logarithm of SRs and URs. Crossings given back: of those that "
+        "exact tables save over flooding.",
+        "Control in t = 1,200 s without reuse: C = r (n - 1) (1 + t / 1,200 s) + 2 n (n - 1) t / 600 s; L "
+        "messages cross m links each with perfect tables; between SRs tables are wider. `rate 50` is "
+        "1,000 times the rate of changes.",
+        "[scale](scale-small.md) and [formulas](formulas.md) have the growth of state, [rules](rules.md) of "
+        "RAs, [srur](srur.md) of SRs without reuse.",
     )
     measure = "testbed.evaluation.figures.trades:measured"
     captures = "none"
@@ -102,43 +102,42 @@ class Trades(reproduction.Reproduction):
                 yield _of_state(results, of["max_filters", limit], *others)
             yield _of_growth(results, layer)
         for case in results.where(of="rate"):
-            formula = results.band(case, "predicted", 100)
-            ratios = [own / predicted for own, predicted in results.pairs(case, "control", case, "predicted")]
-            yield reproduction.by_tolerance(f"{case.label}: control / C / (C + L m)", 1, ratios, 0.1)
-            text = f"{case.label}: messages dominate (control at most half of all frames)"
-            shares = results.values(case, "control")
-            yield reproduction.by_interval(text, f"{formula} %", shares, high=0.5, unit="%")
+            ratios = [own / formula for own, formula in results.pairs(case, "control", case, "predicted")]
+            yield reproduction.by_tolerance(f"{case.label}: control over C / (C + L m)", 1, ratios, 0.1)
+        (case,) = results.where(of="rate", what=50)
+        text = f"{case.label}: messages dominate (control at most half of all frames)"
+        formula, shares = results.band(case, "predicted", 100), results.values(case, "control")
+        yield reproduction.by_interval(text, f"{formula} %", shares, high=0.5, unit="%")
 
     def tables(self, results: Results) -> list[Table]:
-        keys = {"crossings": 1, _FALSE: 100, "read": 100, "whole": 100}
-        columns = (
-            "advertised",
-            "crossings a message",
-            "false positives (%)",
-            "constraints open (%)",
-            "filters (%)",
-        )
-        rows = [
-            [case.label, *(f"{scale * results.median(case, key):.3g}" for key, scale in keys.items())]
-            for case in results.where(of="privacy")
-        ]
-        return [Table("Privacy (medians)", columns, rows)]
+        scale = {"crossings": 1}
+        rows = []
+        for what in _ADVERTISED:
+            spt, tree = results.where(of="privacy", what=what)
+            columns = (spt, "crossings"), (spt, _FALSE), (tree, "crossings"), (tree, _FALSE), (tree, "read")
+            rows.append(
+                [what, *(f"{scale.get(key, 100) * results.median(case, key):.3g}" for case, key in columns)]
+            )
+        of_layers = (f"{layer}: {key}" for layer in LAYERS for key in ("crossings", "false positives (%)"))
+        return [Table("Advertised predicates (medians)", ("", *of_layers, "constraints open (%)"), rows)]
 
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for policies, y, x in (
             (("count", "unwanted"), _FALSE, "sr_threshold"),
             (("count", "unwanted"), "requests", "sr_threshold"),
-            (("max_filters",), "filters", "max_filters"),
-            (("max_filters",), "crossings", "max_filters"),
+            (("max_filters",), "filters", "max_filters (1,000: all)"),
+            (("max_filters",), _FALSE, "max_filters (1,000: all)"),
+            (("max_filters",), "crossings", "max_filters (1,000: all)"),
             (("rate",), "control", "messages a minute and sender"),
             (("nodes",), "SRs", "nodes"),
         ):
             cases = [case for case in results if case.facts["of"] in policies and case.facts["what"]]
             curves = results.lines(cases, lambda case: "{layer}, {of}".format(**case.facts), "what", y)
             percent = y in (_FALSE, "control")
-            title = y.replace("_", " ")
-            found.append(Panel(title, title, curves, x=x, percent=percent, points=True))
+            found.append(
+                Panel(", ".join(policies), _SHOWN.get(y, y), curves, x=x, percent=percent, points=True)
+            )
         return found
 
 
@@ -151,7 +150,7 @@ def _case(of: str, layer: str, what: float | str, nodes: int, t_s: int, more: Ma
 def _together(results: Results, *cases: Case) -> list[tuple[Mapping[str, Any], ...]]:
     """Returns the runs of the cases with equal seeds."""
     of_seed = [{run[reproduction.SEED]: run for run in results.runs(case)} for case in cases]
-    return [tuple(each[seed] for each in of_seed) for seed in set.intersection(*map(set, of_seed))]
+    return [tuple(each[seed] for each in of_seed) for seed in sorted(set.intersection(*map(set, of_seed)))]
 
 
 def _of_privacy(results: Results, case: Case, encoded: Case) -> Iterator[Statement]:
@@ -215,7 +214,7 @@ def _of_growth(results: Results, layer: str) -> Statement:
     *found, without = [float(slope) for slope, _ in fits]
     text = f"{layer}, SRs with reuse: grow by a lesser exponent than n (n - 1)"
     predicted = "1: all URs are reused" if layer == "spanning-tree" else f"less than {without:.3g}"
-    return reproduction.by_interval(text, predicted, found, high=without, unit="", scale=1)
+    return reproduction.by_interval(text, predicted, found, high=without, unit="exponent", scale=1)
 
 
 def advertised(experiment: Experiment, what: str) -> dict[str, float]:

@@ -17,6 +17,8 @@ from topos import Topology
 
 
 class PartFault(Event):
+    """A fault of a part."""
+
     part: ClassVar[PartName]
 
     @property
@@ -53,6 +55,8 @@ class Restart(PartFault):
 
 @dataclass(frozen=True)
 class _OfNode:
+    """A part that each node has."""
+
     node: int = field(metadata=option("The node.", low=0))
 
 

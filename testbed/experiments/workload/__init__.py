@@ -61,6 +61,7 @@ class Item:
 
     @property
     def content(self) -> dict[str, Any]:
+        """Returns the fields that belong to the action."""
         return {name: value for name in CONTENT if (value := getattr(self, name)) is not None}
 
     @property
@@ -147,8 +148,13 @@ class Lookahead(Generic[T]):
         self.head: T | None = next(self._rest, None)
 
     def take(self) -> T:
-        """Returns the next value, which there is, and moves on."""
+        """Returns the next value and moves on.
+
+        Raises:
+            LookupError: there is none.
+        """
         head = self.head
-        assert head is not None
+        if head is None:
+            raise LookupError("no value is left")
         self.head = next(self._rest, None)
         return head
