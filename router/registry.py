@@ -5,6 +5,7 @@ The module uses the standard library alone and every package may import it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,13 +26,17 @@ class UnknownNameError(KeyError, ValueError):
         return str(self.args[0])
 
 
+class PackageError(ValueError):
+    """An entry of an installed package cannot be used; the message names both."""
+
+
 @dataclass(frozen=True)
 class _Place:
     """The location of an entry that has not been imported yet, and the package that registers it."""
 
     module: str
     attribute: str
-    package: str = "cbcb-testbed"
+    package: str = ""
 
 
 class Registry(Mapping[str, T]):
@@ -109,7 +114,7 @@ class Registry(Mapping[str, T]):
 
         Raises:
             UnknownNameError: no entry has this name; the error is a KeyError and a ValueError.
-            ValueError: the entry of a package cannot be imported, or has a name that is registered already.
+            PackageError: the entry of a package cannot be imported.
         """
         if name not in self:
             raise self._unknown(name)
@@ -118,8 +123,11 @@ class Registry(Mapping[str, T]):
             return entry
         try:
             found = self._entries[name] = cast(T, getattr(import_module(entry.module), entry.attribute))
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"{self.noun} {name!r} of package {entry.package}: {error}") from error
+        except Exception as error:
+            if name not in self.packaged:
+                raise
+            what = f"{self.noun} {name!r} of package {entry.package} cannot be imported"
+            raise PackageError(f"{what}: {type(error).__name__}: {error}") from error
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -128,7 +136,7 @@ class Registry(Mapping[str, T]):
         return name in self._entries
 
     def _read_packages(self) -> None:
-        """Adds the entries of installed packages, once."""
+        """Adds the entries of installed packages, once; those of the testbed keep their names."""
         group, self._group = self._group, ""
         for each in entry_points(group=group) if group else ():
             package = each.dist.name if each.dist else "?"
@@ -137,7 +145,7 @@ class Registry(Mapping[str, T]):
                 self.register(each.name, cast(T, place), f"Of the package {package}.")
                 self.packaged[each.name] = each.module
             except ValueError as error:
-                raise ValueError(f"package {package}, entry point of {group}: {error}") from None
+                sys.stderr.write(f"cbcb: entry point {each.name} of package {package} is left out: {error}\n")
 
     def _unknown(self, name: str) -> UnknownNameError:
         names = ", ".join(self._entries)

@@ -340,7 +340,7 @@ def sweep(
     from testbed.evaluation.sweeps.runner import sweep as swept
     from testbed.evaluation.sweeps.spec import load_spec, spec_of
 
-    found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
+    found = spec_of(spec, Path("(a mapping)")) if isinstance(spec, Mapping) else load_spec(Path(spec))
     place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)
     return swept(
         *(found, place, _quiet()),

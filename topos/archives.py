@@ -1,5 +1,6 @@
 """Files of the collections that studies take their networks from, as networkx graphs.
 
+- GraphML (U. Brandes, M. Eiglsperger, I. Herman et al., "GraphML progress report", Graph Drawing 2001).
 - GML, as of the Internet Topology Zoo (M. Himsolt, "GML: a portable graph file format", 1997).
 - SNDlib, its XML and its native form (S. Orlowski, R. Wessäly, M. Pióro, A. Tomaszewski, "SNDlib 1.0",
   Networks 55(3), 2010): nodes, their places and links; capacities and costs are those of a design problem.
@@ -16,8 +17,10 @@ from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
 import networkx as nx
+from networkx.readwrite.graphml import GraphMLReader
 
 from topos import TopologyError
+from topos.graphs import EDGE_PROPERTIES
 
 _SNDLIB_XML = "{http://sndlib.zib.de/network}"
 _SNDLIB_NATIVE = "?SNDlib native format"
@@ -27,6 +30,31 @@ _WEIGHT = re.compile(r"\d+(\.\d+)?")
 _SNDLIB_LINK = re.compile(r"\S+\s*\(\s*(\S+)\s+(\S+)\s*\)")
 #: uid @place [+] [bb] (neighbours) [&external] -> <uid> ... {-euid} ... =name[!] rn
 _ROUTER = re.compile(r"(\d+)\s+@(\S+)(?:\s+\+)?(?:\s+bb)?\s+\(\d+\)(?:\s+&\d+)?\s+->\s*((?:<\d+>\s*)*)")
+
+
+def read_graphml(data: bytes) -> nx.Graph:
+    """The one graph of a GraphML file, in the encoding that it declares.
+
+    Elements are those in the namespace of the root, if any. `networkx.parse_graphml` would leave all graphs
+    but the first out, without a note, and takes a document without a namespace as a string only.
+    """
+    reader = GraphMLReader()
+    try:
+        root = ElementTree.fromstring(data)
+        namespace = root.tag.rpartition("}")[0]
+        for element in root.iter():
+            own, _, local = element.tag.rpartition("}")
+            if own == namespace:
+                element.tag = f"{{{reader.NS_GRAPHML}}}{local}"
+                if local == "key" and element.get("attr.name") in EDGE_PROPERTIES:
+                    # Texts become numbers where they are kept.
+                    element.set("attr.type", "string")
+        graphs = list(root.iter(f"{{{reader.NS_GRAPHML}}}graph"))
+        if len(graphs) != 1 or graphs[0] not in list(root):
+            raise TopologyError(f"it has {len(graphs)} <graph>; expected one, within <graphml>")
+        return reader.make_graph(graphs[0], *reader.find_graphml_keys(root))
+    except (ElementTree.ParseError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
+        raise TopologyError(f"not valid GraphML: {error}") from error
 
 
 def read_gml(data: bytes) -> nx.Graph:
@@ -145,6 +173,7 @@ def _add_edge(graph: nx.Graph, where: str, u: str, v: str) -> None:
 
 #: Suffix -> the reader of such files.
 READERS: dict[str, Callable[[bytes], nx.Graph]] = {
+    ".graphml": read_graphml,
     ".gml": read_gml,
     ".xml": read_sndlib,
     ".txt": read_text,

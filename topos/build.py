@@ -227,17 +227,7 @@ def _check_connected(specs: Iterable[LinkSpec], node_count: int) -> None:
             if neighbour not in reached:
                 reached.add(neighbour)
                 pending.append(neighbour)
-    missing = [node for node in range(node_count) if node not in reached]
-    if missing:
-        verb = "cannot be reached from node 0"
-        raise TopologyError(f"not connected: {_enumerate_nodes(missing)} {verb}")
-
-
-def _enumerate_nodes(nodes: Sequence[int]) -> str:
-    """ "node 4" or "nodes 4, 7 and 9" or "nodes 4, ..., 30 and 12 more"."""
-    if len(nodes) == 1:
-        return f"node {nodes[0]}"
-    if len(nodes) > _NAMED_AT_MOST:
-        named = ", ".join(map(str, nodes[:_NAMED_AT_MOST]))
-        return f"nodes {named} and {len(nodes) - _NAMED_AT_MOST} more"
-    return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}"
+    if missing := [node for node in range(node_count) if node not in reached]:
+        named = ", ".join(map(str, missing[:_NAMED_AT_MOST]))
+        more = ", ..." if len(missing) > _NAMED_AT_MOST else ""
+        raise TopologyError(f"not connected: {len(missing)} nodes have no path to node 0: {named}{more}")

@@ -1,7 +1,6 @@
-"""Topologies from networkx graphs, and from GraphML, the form of the Internet Topology Zoo.
+"""Topologies from networkx graphs.
 
-Source: U. Brandes, M. Eiglsperger, I. Herman et al., "GraphML progress report", Graph Drawing 2001;
-S. Knight et al., "The Internet Topology Zoo", IEEE JSAC 29(9), 2011, section III (its attributes).
+Source of attributes: S. Knight et al., "The Internet Topology Zoo", IEEE JSAC 29(9), 2011, section III.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
-from xml.etree import ElementTree
 
 import networkx as nx
-from networkx.readwrite.graphml import GraphMLReader
 
 from topos import Node, Topology, TopologyError
 from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build, number_of
@@ -25,43 +22,7 @@ _PLACES = (("x", "y"), ("Longitude", "Latitude"))
 _NAMES = ("name", "label")
 #: Attribute of the Topology Zoo, in bit/s.
 _ZOO_SPEED = "LinkSpeedRaw"
-_PROPERTIES = ("bandwidth_mbps", "delay_ms", "loss_percent", _ZOO_SPEED)
-
-
-def read_graphml(name: str, text: bytes, *, keep_properties: bool = False, largest: bool = False) -> Topology:
-    """The topology in a `.graphml` file, in the encoding that it declares; see `from_networkx`.
-
-    Raises:
-        TopologyError: the file is not GraphML, has more graphs than one, or its graph is no topology.
-    """
-    try:
-        graph = _graph(text)
-    except (ElementTree.ParseError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
-        raise TopologyError(f"not valid GraphML: {error}") from error
-    return from_networkx(graph, name=name, keep_properties=keep_properties, largest=largest)
-
-
-def _graph(text: bytes) -> nx.Graph:
-    """The one graph of a GraphML document, whose elements are those in the namespace of its root, if any.
-
-    `networkx.parse_graphml` would leave all graphs but the first out, without a note, and takes a document
-    without a namespace as a string only.
-    """
-    root, reader = ElementTree.fromstring(text), GraphMLReader()
-    namespace = root.tag.rpartition("}")[0]
-    for element in root.iter():
-        own, _, local = element.tag.rpartition("}")
-        if own == namespace:
-            element.tag = f"{{{reader.NS_GRAPHML}}}{local}"
-            if local == "key" and element.get("attr.name") in _PROPERTIES:
-                # `_number` converts these, where they are kept.
-                element.set("attr.type", "string")
-    graphs = list(root.iter(f"{{{reader.NS_GRAPHML}}}graph"))
-    if len(graphs) != 1:
-        raise TopologyError(f"it has {len(graphs)} <graph>; expected one, with all nodes and edges")
-    if graphs[0] not in list(root):
-        raise TopologyError("its <graph> is not within <graphml>")
-    return reader.make_graph(graphs[0], *reader.find_graphml_keys(root))
+EDGE_PROPERTIES = ("bandwidth_mbps", "delay_ms", "loss_percent", _ZOO_SPEED)
 
 
 def from_networkx(
@@ -106,7 +67,7 @@ def from_networkx(
     for u, v, data in graph.edges(data=True):
         ends = ids[u], ids[v]
         pair = min(ends), max(ends)
-        declared |= any(data.get(key) is not None for key in _PROPERTIES)
+        declared |= any(data.get(key) is not None for key in EDGE_PROPERTIES)
         if u == v:
             continue
         spec = _link(*ends, data, f"edge {u!r} - {v!r}", keep_properties)
@@ -154,11 +115,11 @@ def _link(u: int, v: int, data: Mapping[str, Any], where: str, keep_properties: 
     key = next((key for key in _COSTS if data.get(key) is not None), None)
     cost = 1 if key is None else max(1, math.floor(_number(where, data, key) + 0.5))
     found: dict[str, float] = {}
-    for key in _PROPERTIES:
+    for key in EDGE_PROPERTIES:
         if data.get(key) is not None:
             with nullcontext() if keep_properties else suppress(TopologyError):
                 found[key] = _number(where, data, key)
-    bandwidth, delay, loss, speed = map(found.get, _PROPERTIES)
+    bandwidth, delay, loss, speed = map(found.get, EDGE_PROPERTIES)
     if bandwidth is None and speed is not None:
         bandwidth = speed / 1e6 or None
     return LinkSpec(u, v, cost, bandwidth, delay, loss)

@@ -58,12 +58,8 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
     try:
         if suffix == ".brite":
             return read_brite(path.stem, text, keep_properties=keep_properties)
-        if suffix == ".graphml":
-            # Imported late: networkx is no part of the standard library.
-            from topos.graphs import read_graphml
-
-            return read_graphml(path.stem, data, keep_properties=keep_properties, largest=largest)
         if suffix in _GRAPHS:
+            # Imported late: networkx is no part of the standard library.
             from topos.archives import READERS
             from topos.graphs import from_networkx
 

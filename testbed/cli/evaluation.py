@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.results.folders import find_run
 from testbed.support.errors import InputError
 from testbed.terminal import put
+from topos import unknown
 
 
 def sweep_arguments(parser: ArgumentParser) -> None:
@@ -100,19 +102,25 @@ def plot_command(arguments: Namespace) -> None:
         path = sweep_folder(arguments.runs, str(path))
     try:
         ticks = [float(each) for each in arguments.x_ticks.split(",") if each]
-    except ValueError as error:
-        raise InputError(f"--x-ticks {arguments.x_ticks}: expected numbers, such as 25,50,100") from error
-    for text in arguments.label:
-        if "=" not in text:
-            raise InputError(f"--label {text}: expected VALUE=TEXT, such as pif=CBCB")
-    labels = dict(text.rsplit("=", 1) for text in arguments.label)
-    plot = Plot(
-        **{each.key: getattr(arguments, each.key) for each in options_of(Plot)}, label=labels, x_ticks=ticks
-    )
+    except ValueError:
+        ticks = [math.nan]
+    if not all(map(math.isfinite, ticks)):
+        raise InputError(f"--x-ticks {arguments.x_ticks}: expected numbers, such as 25,50,100")
     runs = read_runs(path)
+    columns = [runs[name] for name in (arguments.x, arguments.by) if name in runs.column_names]
+    known = {str(value) for column in columns for value in column.to_pylist()}
+    labels = {}
+    for text in arguments.label:
+        value = next((each for each in sorted(known) if text.startswith(f"{each}=")), None)
+        if value is None:
+            raise InputError(f"--label {text}: {unknown('value', text.partition('=')[0], known)}")
+        labels[value] = text[len(value) + 1 :]
+    chosen = {each.key: getattr(arguments, each.key) for each in options_of(Plot)}
+    plot = Plot(**chosen, label=labels, x_ticks=ticks)
     require_one_code(sources_of(runs), arguments.other_code)
     with styled(STYLES[arguments.style]):
         lines = save(runs, plot, arguments.output)
+    put(plot.shown)
     for name, line in lines.items():
         for value, found in line.items():
             put(f"{plot.x} = {value}" + (f", {plot.by} = {name}" if plot.by else "") + f": {found}")

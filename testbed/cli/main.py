@@ -94,7 +94,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     chosen = next((argument for argument in argv if not argument.startswith("-")), None)
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        # Of arguments that are left over, the command's usage is shown and not that of all commands.
+        # An error about an unknown argument shows the usage of the command.
         command.set_defaults(parser=command)
         if name == chosen and (declare := _function(module, f"{name}_arguments")) is not None:
             declare(command)

@@ -86,7 +86,7 @@ def trace_command(arguments: Namespace) -> None:
     """Prints the trace of a message, or the list of messages."""
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import connect, interruptible
-    from testbed.results.trace import find, is_message_id, listed
+    from testbed.results.trace import find, is_message_id, listed, type_hint
     from testbed.results.trace.build import trace
     from testbed.results.trace.show import lines, listing
 
@@ -106,6 +106,10 @@ def trace_command(arguments: Namespace) -> None:
             messages = interruptible(
                 database, lambda: listed(database, arguments.where, missed=arguments.missed)
             )
+            if arguments.where is not None and not messages:
+                texts = [each.message for each in interruptible(database, lambda: listed(database))]
+                if hint := type_hint(arguments.where, texts):
+                    put(f"cbcb: {hint}", file=sys.stderr)
         else:
             found = interruptible(database, lambda: trace(run, database, find(database, message)))
     if message is None:

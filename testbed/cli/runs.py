@@ -147,9 +147,10 @@ def export_arguments(parser: ArgumentParser) -> None:
 
 
 def export_command(arguments: Namespace) -> None:
-    sweep = sweep_folder(arguments.runs, str(arguments.run))
-    folders = [each for each in (Path(arguments.run or ""), sweep) if (each / SWEEP_TABLE).is_file()]
-    run_dir = (folders[0] if folders else find_run(arguments.runs, arguments.run)).resolve()
+    run = arguments.run
+    named = [] if run is None else [Path(run), sweep_folder(arguments.runs, run)]
+    sweeps = [each for each in named if (each / SWEEP_TABLE).is_file()]
+    run_dir = (sweeps[0] if sweeps else find_run(arguments.runs, arguments.run)).resolve()
     archive = arguments.output or Path(run_dir.name + SUFFIX)
     with Console(stderr=True).status("") as status:
         export_run(run_dir, archive, lambda name: status.update(foreign(name)))

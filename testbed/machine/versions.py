@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -62,9 +62,20 @@ def required_packages() -> tuple[str, ...]:
 
 
 def package_versions() -> dict[str, str]:
-    """Installed versions of `required_packages`; a package that is not installed is left out."""
+    """Installed versions of `required_packages`, and of packages that register entries for experiments.
+
+    A package that is not installed is left out.
+    """
+    groups = entry_points()
+    registering = {
+        each.dist.name
+        for group in groups.groups
+        if group.startswith("cbcb.")
+        for each in groups.select(group=group)
+        if each.dist
+    }
     found = {}
-    for name in required_packages():
+    for name in (*required_packages(), *sorted(registering)):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

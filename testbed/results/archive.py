@@ -110,11 +110,11 @@ def import_run(
         try:
             with _Content(archive) as content:
                 free = shutil.disk_usage(runs).free
-                folders, tables = set(), set()
+                folders, is_sweep = set(), False
                 for _, member in _members(content, archive, free):
                     path = PurePosixPath(member.name)
                     folders |= {path.parts[0]} - {_LOCK}
-                    tables |= {path.parts[1:]} & {(SWEEP_TABLE,)}
+                    is_sweep |= path.parts == (*folders, SWEEP_TABLE) and member.isfile()
                 # The checksum is behind the end of the last member.
                 while content.read(_BLOCK):
                     pass
@@ -122,7 +122,7 @@ def import_run(
                     raise InputError(f"{archive}: {len(folders)} folders; expected that of a run or a sweep")
                 announce(f"{content.count:,} files and folders, {content.size:,} bytes")
                 run_id = folders.pop()
-                target = sweep_folder(runs, run_id) if tables else runs / run_id
+                target = sweep_folder(runs, run_id) if is_sweep else runs / run_id
                 if target.exists():
                     raise InputError(f"{target}: exists; expected no run of that name")
                 for file, member in _members(content, archive, free):
@@ -137,7 +137,7 @@ def import_run(
         own = _CHECKOUT / _LOCK
         # A package that was installed elsewhere has no lock file.
         equal = lock.is_file() and own.is_file() and filecmp.cmp(lock, own, shallow=False)
-        if not tables:
+        if not is_sweep:
             read_manifest(RunLayout(unpacked / run_id))
         target.parent.mkdir(exist_ok=True)
         (unpacked / run_id).rename(target)

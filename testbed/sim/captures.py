@@ -6,7 +6,7 @@ from pathlib import Path
 
 from captures.frames import CaptureIdentity
 from captures.pcap import FILE_HEADER, record_header
-from captures.rundir import RunLayout, host_capture_name, link_capture_name
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, Kept, host_identity, link_identity, write_captures
 from testbed.sim import EPOCH_NS
 from topos import Topology
@@ -63,47 +63,40 @@ class Captures:
 
     def __init__(self, topology: Topology, run: RunLayout, kept: Kept = "all") -> None:
         self._run = run
-        self._topology = topology
-        limit = max(_WRITE_BYTES, _BUFFER_BYTES // (len(topology.links) + len(topology.nodes)))
+        self._limit = max(_WRITE_BYTES, _BUFFER_BYTES // (len(topology.links) + len(topology.nodes)))
+        #: Each with its identity and device, links before hosts.
+        self._kept: list[tuple[CaptureIdentity, str, Capture]] = []
         self.links = {
-            link.index: Capture(run.capture(link_capture_name(link.u, link.v)), limit)
+            link.index: self._capture(link_identity(link), f"s{link.u}-e{link.u_port}")
             for link in topology.links
             if kept != "none"
         }
         self.hosts = {
-            node.id: Capture(run.capture(host_capture_name(node.id)), limit)
+            node.id: self._capture(host_identity(node.id), f"s{node.id}-h")
             for node in topology.nodes
             if kept == "all"
         }
 
+    def _capture(self, identity: CaptureIdentity, device: str) -> Capture:
+        self._kept.append((identity, device, Capture(self._run.capture(identity.name), self._limit)))
+        return self._kept[-1][2]
+
     def flush(self) -> None:
-        for capture in (*self.links.values(), *self.hosts.values()):
+        for _, _, capture in self._kept:
             capture.flush()
 
     def finish(self) -> None:
-        """Writes the buffered records and the list of captures."""
+        """Writes the buffered records and the list of captures, whose counters are without losses."""
         self.flush()
-        topology = self._topology
-        links = [
-            self._ended(link_identity(link), f"s{link.u}-e{link.u_port}", self.links[link.index])
-            for link in topology.links
-            if link.index in self.links
+        files = [
+            CapturedFile(
+                identity,
+                self._run.relative(self._run.capture(identity.name)),
+                device,
+                captured=capture.captured,
+                received_by_filter=capture.captured,
+                dropped_by_kernel=0,
+            )
+            for identity, device, capture in self._kept
         ]
-        hosts = [
-            self._ended(host_identity(node.id), f"s{node.id}-h", self.hosts[node.id])
-            for node in topology.nodes
-            if node.id in self.hosts
-        ]
-        write_captures(self._run.captures, links + hosts)
-
-    def _ended(self, identity: CaptureIdentity, device: str, capture: Capture) -> CapturedFile:
-        """Returns the counters of a capture without losses."""
-        file = self._run.relative(self._run.capture(identity.name))
-        return CapturedFile(
-            identity,
-            file,
-            device,
-            captured=capture.captured,
-            received_by_filter=capture.captured,
-            dropped_by_kernel=0,
-        )
+        write_captures(self._run.captures, files)

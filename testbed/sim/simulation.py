@@ -274,7 +274,6 @@ class Simulation:
     # Events.
 
     def _begin(self, rate: float) -> None:
-        """Starts experiment second 0."""
         before = self.agenda.piece
         self.agenda.piece = before.followed_by(self.agenda.now, rate)
         zero_s = self.agenda.piece.experiment_s

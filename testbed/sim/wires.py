@@ -145,14 +145,12 @@ class Host:
         self.dropped: Counter[str] = Counter()
 
     def send(self, now_ns: int, kind: FrameType, data: bytes) -> None:
-        """Counts and captures an Ethernet frame of the router."""
         self.sent[kind] += 1
         self.bytes_sent += len(data)
         if self.capture is not None:
             self.capture.add(record(now_ns, data))
 
     def receive_control(self, now_ns: int, kind: FrameType, data: bytes) -> None:
-        """Counts and captures an Ethernet frame of the controller."""
         self.controls[kind] += 1
         self.control_bytes += len(data)
         if self.capture is not None:

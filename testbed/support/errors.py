@@ -76,6 +76,7 @@ LIBRARY_ERRORS = {
     "captures.tables.query:QueryError": InputError.status,
     "router.privacy:KeyFileError": InputError.status,
     "router.recording.file:RecordingError": InputError.status,
+    "router.registry:PackageError": InputError.status,
     "captures.spark.session:SessionError": MachineError.status,
     "router.runtime.client:ClientError": RunError.status,
 }

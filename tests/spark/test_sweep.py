@@ -33,7 +33,7 @@ from testbed.evaluation.figures.reproduction import (
 )
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
-from testbed.evaluation.sweeps.runner import run_and_keep, run_jobs, sweep
+from testbed.evaluation.sweeps.runner import run_and_keep, sweep
 from testbed.evaluation.sweeps.spec import Job, load_spec
 from testbed.machine.versions import source_version
 from testbed.terminal.progress import Progress
@@ -181,24 +181,22 @@ def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -
 
 def test_a_context_that_spark_stops_by_itself_fails_no_run(tmp_path: Path) -> None:
     jobs = _calculated(tmp_path, [0] * 20)
-    rows: list[Row] = []
 
-    def ended(row: Row) -> None:
-        if not rows:
-            # As a JVM does that ends by itself, before its process has ended.
-            SparkContext.getOrCreate()._jsc.sc().stop()
-        rows.append(row)
+    class Ending(SweepFolder):
+        def keep(self, row: Row) -> None:
+            if not self.rows(jobs):
+                # As a JVM does that ends by itself, before its process has ended.
+                SparkContext.getOrCreate()._jsc.sc().stop()
+            super().keep(row)
 
-    def run(some: Sequence[Job]) -> None:
-        progress = Progress(Console(quiet=True))
-        run_jobs(some, tmp_path, ended, lambda: None, master="local[2]", progress=progress)
-
+    place, progress = Ending(tmp_path), Progress(Console(quiet=True))
     with pytest.raises(SessionError, match=r"ended before it was done; .*spark\.log says more"):
-        run(jobs)
-    kept = {row["identity"] for row in rows}
+        run_and_keep(jobs, place, "sweep_s", master="local[2]", progress=progress)
+    kept = place.rows(jobs)
     assert 0 < len(kept) < len(jobs)
-    run([job for job in jobs if job.identity not in kept])
-    assert [row["error"] for row in rows] == [None] * len(jobs)
+    missing = [job for job in jobs if job.identity not in kept]
+    run_and_keep(missing, place, "sweep_s", master="local[2]", progress=progress)
+    assert [row["error"] for row in place.rows(jobs).values()] == [None] * len(jobs)
 
 
 class Broken(Reproduction):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
+from captures.rundir.capture_list import CapturedFile, identities, write_captures
+from captures.rundir.counters import write_routers_counters
+from captures.rundir.files import write_lines
+from captures.rundir.inputs import Manifest, write_manifest, write_topology
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
+from router.records.json_file import write_json
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Hello, SenderRequest
 from router.wire.header import (
@@ -23,12 +27,16 @@ from router.wire.header import (
 )
 from tests.support.capture_files import pcap
 from tests.support.tree_entries import TreeEntry, table_of
+from topos import Link, Node, Topology
 
 START_NS = 1_700_000_000_000_000_000
 TIME_SCALE = 10.0
 #: u, v, u_port, v_port of each link.
 LINKS = ((0, 1, 1, 1), (1, 2, 2, 1))
 NODES = (0, 1, 2)
+_TOPOLOGY = Topology(
+    "line", tuple(map(Node, NODES)), tuple(Link(index, *link) for index, link in enumerate(LINKS))
+)
 #: Each node's part in the tree of every source, as the controller would send it.
 TABLES = {
     0: table_of(((1, 1),), (TreeEntry(0, 0, (1,), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 1, (), 0))),
@@ -170,76 +178,43 @@ class RunBuilder:
         run = RunLayout(folder)
         for part in (run.captures_folder, run.applications_folder, run.counters_folder):
             part.mkdir(parents=True)
-        capture = []
-        for name, records in self.pcaps.items():
+        captures = []
+        for identity in (each for each in identities(_TOPOLOGY) if each.name in self.pcaps):
+            name, records = identity.name, self.pcaps[identity.name]
             run.capture(name).write_bytes(pcap(records))
-            kind, *numbers = name.split("-")
-            ends = (*map(int, numbers), None, None)[:2] if kind == "link" else (None, None)
-            capture.append(
-                {
-                    "name": name,
-                    "kind": kind,
-                    "u": ends[0],
-                    "v": ends[1],
-                    "node": int(numbers[0]) if kind == "host" else None,
-                    "file": f"pcap/{name}.pcap",
-                    "device": f"dev-{name}",
-                    "captured": len(records),
-                    "received_by_filter": len(records) + self.drops[name],
-                    "dropped_by_kernel": self.drops[name],
-                }
-            )
-        links = [
-            {"index": i, "u": u, "v": v, "u_port": u_port, "v_port": v_port, "cost": 1, "loss_percent": None}
-            for i, (u, v, u_port, v_port) in enumerate(LINKS)
-        ]
-        documents: dict[Path, Any] = {
-            run.captures: capture,
-            run.topology: {"name": "line", "nodes": [{"id": node} for node in NODES], "links": links},
-            run.manifest: {
-                "started_ns": START_NS,
-                "datapath": "user",
-                "inputs": {},
-                "evidence": [
-                    *(entry["file"] for entry in capture),
-                    *(run.relative(run.applications_of(node)) for node in NODES),
-                ],
-            },
-            run.routers_counters: self.router,
-            run.switches_counters: {
-                node: {
-                    port: {"rx_packets": counts["rx_packets"], "tx_packets": counts["tx_packets"]}
-                    for port, counts in ports.items()
-                }
+            file = run.relative(run.capture(name))
+            frames, drops = len(records), self.drops[name]
+            captures.append(CapturedFile(identity, file, f"dev-{name}", frames, frames + drops, drops))
+        write_topology(run, _TOPOLOGY)
+        write_captures(run.captures, captures)
+        evidence = [capture.file for capture in captures]
+        evidence += [run.relative(run.applications_of(node)) for node in NODES]
+        write_manifest(run, Manifest(started_ns=START_NS, datapath="user", inputs={}, evidence=evidence))
+        write_routers_counters(run, self.router)
+        counted = ("rx_packets", "tx_packets")
+        write_json(
+            run.switches_counters,
+            {
+                node: {port: {name: counts[name] for name in counted} for port, counts in ports.items()}
                 for node, ports in self.ovs.items()
             },
-            run.routing_tables: self.routing_tables,
-        }
-        for path, document in documents.items():
-            path.write_text(json.dumps(document))
+        )
+        write_json(run.routing_tables, self.routing_tables)
+        write_lines(run.oracle, self.oracle)
+        write_lines(run.workload, self.workload)
+        piece = {"t_ns": START_NS + 1_000_000, "monotonic_ns": 0, "experiment_s": 0.0, "rate": TIME_SCALE}
+        write_lines(run.clock, [piece])
         members, epoch = {"routers": len(NODES)}, {"t_ns": START_NS, "epoch": 1}
+        hello = {"t_ns": START_NS, "event": "hello", "incarnation": 7, "restarted": False}
         controller_log = [
-            *(
-                {"t_ns": START_NS, "event": "hello", "node": node, "incarnation": 7, "restarted": False}
-                for node in NODES
-            ),
+            *({**hello, "node": node} for node in NODES),
             {**epoch, **members, "event": "epoch_started", "down_links": [], "down_nodes": []},
             *({**epoch, "event": "table_acknowledged", "node": node} for node in NODES),
             {**epoch, **members, "event": "committed", "seconds": 0.5},
         ]
-        for path, lines in {
-            **{
-                run.applications_of(node): [event for event in self.events if event["node"] == node]
-                for node in NODES
-            },
-            run.oracle: self.oracle,
-            run.workload: self.workload,
-            run.clock: [
-                {"t_ns": START_NS + 1_000_000, "monotonic_ns": 0, "experiment_s": 0.0, "rate": TIME_SCALE},
-            ],
-            run.controller_log: controller_log,
-        }.items():
-            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_lines(run.controller_log, controller_log)
+        for node in NODES:
+            write_lines(run.applications_of(node), [event for event in self.events if event["node"] == node])
         return folder
 
     def _event(self, event: str, node: int, *, late: bool = False, **fields: Any) -> None:

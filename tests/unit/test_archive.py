@@ -77,7 +77,10 @@ def test_a_sweep_travels_with_its_rows_and_files(tmp_path: Path, capsys: pytest.
     for job in jobs:
         folder.keep(row_of(job, lambda _: ({"verdict": "holds"}, {})))
     folder.write_tables(jobs, folder.rows(jobs))
-    assert folder.keep_files([*spec.files(), tmp_path], spec.path.parent) == [tmp_path]
+    write_keys(here / "keys.json", KeyRing.new())
+    away = tmp_path / "away.toml"
+    assert folder.keep_files([*spec.files(), here / "keys.json", away], spec.path.parent) == [away]
+    assert not (folder.path / "spec" / "keys.json").exists()
     assert main(["export", "study", "--runs", str(tmp_path / "runs"), "-o", str(tmp_path / "s.tar.gz")]) == 0
     assert main(["import", str(tmp_path / "s.tar.gz"), "--runs", str(there)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(there / "sweeps" / "study")

@@ -8,12 +8,17 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
-from router.registry import Registry, UnknownNameError
+from router.predicates import Message
+from router.protocol.options import SCHEMES, RouterOptions
+from router.registry import PackageError, Registry
+from testbed.support.errors import exit_status
+from tests.support.protocol_network import Network, graph_of
 
 _ROOT = Path(__file__).parents[2]
 
@@ -54,35 +59,60 @@ def test_an_entry_of_a_package_is_known_and_listed(package: Callable[..., None])
     assert layers.docs == {"spt": "Ours.", "theirs": "Of the package theirs."}
 
 
-@pytest.mark.parametrize("place", ["no_such_module:Layer", "json:no_such_name"])
-def test_an_entry_that_cannot_be_imported_names_its_package(package: Callable[..., None], place: str) -> None:
+@pytest.mark.parametrize("place", ["no_such_module:Layer", "json:no_such_name", "no_syntax:Layer"])
+def test_an_entry_that_cannot_be_imported_names_its_package(
+    package: Callable[..., None], tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "no_syntax.py").write_text("no_such syntax")
     package(theirs=place)
-    with pytest.raises(ValueError, match=r"layer 'theirs' of package theirs: .*no_such") as caught:
-        _layers()["theirs"]
-    assert not isinstance(caught.value, UnknownNameError)
-
-
-def test_a_package_does_not_replace_an_entry(package: Callable[..., None]) -> None:
-    package(spt="json:loads")
-    layers = _layers()
-    assert layers["spt"] == 1
     with pytest.raises(
-        ValueError, match=r"package theirs, entry point of cbcb\.layers: layer 'spt' is registered"
-    ):
-        list(layers)
+        PackageError, match=r"layer 'theirs' of package theirs cannot be imported: \w+Error: "
+    ) as at:
+        _layers()["theirs"]
+    assert exit_status(at.value) == 2
 
 
-def test_the_scheme_of_the_documents_runs_with_its_option(tmp_path: Path) -> None:
+def test_a_package_does_not_replace_an_entry(
+    package: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    package(spt="json:loads", theirs="json:loads")
+    layers = _layers()
+    assert list(layers) == ["spt", "theirs"]
+    assert layers["spt"] == 1
+    said = "cbcb: entry point spt of package theirs is left out: layer 'spt' is registered already\n"
+    assert capsys.readouterr().err == said
+
+
+def _example() -> tuple[str, str, str]:
     page = (_ROOT / "docs/how-to/extending.md").read_text()
     section = page[page.index("### In a package of its own") :]
     code, project, routing = (
-        re.search(rf"```{kind}\n(.*?)```", section[section.index(mark) :], re.DOTALL)[1]  # type: ignore[index]
-        for kind, mark in (
-            ("python", "```python"),
-            ("toml", "```toml\n[project]"),
-            ("toml", "```toml\n[routing]"),
-        )
+        re.search(rf"{re.escape(mark)}(.*?)```", section, re.DOTALL)[1]  # type: ignore[index]
+        for mark in ("```python\n", "```toml\n[project]", "```toml\n[routing]")
     )
+    return code, f"[project]{project}", f"[routing]{routing}"
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2, 5])
+def test_the_scheme_of_the_documents_floods_as_many_hops_as_it_says(hops: int) -> None:
+    """From an end of a line of 6 nodes, in which nobody asks for the message."""
+    names: dict[str, Any] = {}
+    exec(_example()[0], names)
+    SCHEMES.register("near", names["FloodedNear"])
+    try:
+        options = RouterOptions(scheme="near", scheme_options=names["Options"](hops))
+        network = Network(graph_of([(node, node + 1, 1) for node in range(5)]), options, 1)
+        network.new_epoch()
+        network.settle()
+        network.send(0, Message({"x": 1}))
+        network.settle()
+    finally:
+        SCHEMES.unregister("near")
+    assert sum(router.counters.messages_received for router in network.routers.values()) == hops
+
+
+def test_the_scheme_of_the_documents_runs_with_its_option(tmp_path: Path) -> None:
+    code, project, routing = _example()
     (tmp_path / "flooded_near.py").write_text(code)
     _installed(tmp_path, "flooded-near", tomllib.loads(project)["project"]["entry-points"])
 

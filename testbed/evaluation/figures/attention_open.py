@@ -225,7 +225,6 @@ class AttentionOpen(Reproduction):
 
 
 def _by_strategy(results: Results) -> dict[str, dict[str, Case]]:
-    """Returns the cases by strategy and the name of the variant."""
     found: dict[str, dict[str, Case]] = {strategy: {} for strategy in STRATEGIES}
     for case in results:
         found[case.facts["strategy"]][case.facts["variant"]] = case

@@ -191,7 +191,6 @@ class NetworkEffect(Reproduction):
 
 
 def _name(facts: Mapping[str, Any]) -> str:
-    """Returns the text of a network and its receivers."""
     name = f"{facts['network']}, {facts['receivers']:,} receivers"
     return f"{name}, covering" if facts["covering"] else name
 

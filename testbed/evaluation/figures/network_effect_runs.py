@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.columns import ConstraintColumns, to_predicates
-from router.matching.engines import COMPILED, Matcher, factory
-from router.predicates import Filter, Message, Predicate
+from router.matching.columns import ConstraintColumns
+from router.matching.engines import Matcher, factory
+from router.predicates import Message
 from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, kept
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
@@ -103,28 +103,13 @@ def engines(engine: str, table: ConstraintColumns, covering: bool) -> Callable[[
     """
     table = covered(table) if covering else table
 
-    def of_columns(interface_of: Ints) -> Matcher:
+    def loaded(interface_of: Ints) -> Matcher:
         found = regrouped(table, interface_of)
         matcher = factory(engine)
         matcher.load(covered(found) if covering else found)
         return matcher
 
-    if covering or engine == COMPILED:
-        return of_columns
-    # Made once for all routers: 1,000,000 constraints as objects take seconds.
-    predicates = to_predicates(table)
-
-    def of_objects(interface_of: Ints) -> Matcher:
-        filters: dict[int, list[Filter]] = {}
-        for interface, predicate in predicates.items():
-            if (other := int(interface_of[interface])) != ABSENT:
-                filters.setdefault(other, []).extend(predicate)
-        matcher = factory(engine)
-        for interface, united in filters.items():
-            matcher.set_predicate(interface, Predicate(tuple(united)))
-        return matcher
-
-    return of_objects
+    return loaded
 
 
 _REPETITIONS = 3

@@ -48,7 +48,6 @@ _BAND = re.compile(r" \[[^\]]*\]")
 
 
 def command_of(origin: Origin) -> str:
-    """Returns the command that makes a page."""
     command = f"cbcb figure {origin.name} --size {origin.size} --seeds {origin.seeds}"
     return command if origin.engine == "simulate" else f"{command} --engine {origin.engine}"
 
@@ -253,7 +252,6 @@ def _wrapped(text: str, first: str = "", further: str = "") -> list[str]:
 
 
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the lines of a table in Markdown."""
     return [_row(columns), _row(["---"] * len(columns)), *map(_row, rows)]
 
 

@@ -111,7 +111,7 @@ def reproduce(
         InputError: the figure has no experiments of this size, or none to emulate; runs were made by other
             code, or the code changed meanwhile.
         ExperimentError: a case is not a valid experiment.
-        SessionError: as `testbed.evaluation.sweeps.runner.run_jobs`.
+        SessionError: as `testbed.evaluation.sweeps.runner.run_and_keep`.
     """
     size, engine = origin.size, origin.engine
     if size not in figure.sizes:

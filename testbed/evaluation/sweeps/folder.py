@@ -9,15 +9,16 @@ equal sweeps give equal bytes. `costs.parquet` has the seconds and the memory, w
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captures.rundir.inputs import Source
+from router.privacy import holds_keys
 from router.records.json_file import written_whole
 from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.evaluation.sweeps.job import Row
@@ -52,10 +53,10 @@ class SweepFolder:
             path = self._place(job.identity)
             if path.is_file():
                 try:
-                    found[job.identity] = json.loads(path.read_text(encoding="utf-8"))
+                    found[job.identity] = msgspec.json.decode(path.read_bytes(), type=Row)
                 except ValueError as error:
                     raise InputError(
-                        f"{path}: not valid JSON ({error}); remove it to repeat the run"
+                        f"{path}: no row of a run ({error}); remove it to repeat the run"
                     ) from error
         return found
 
@@ -110,7 +111,14 @@ class SweepFolder:
         return runs
 
     def keep_files(self, files: Sequence[Path], beside: Path) -> list[Path]:
-        """Copies what a sweep reads into its folder; returns what is outside `beside`, and not copied."""
+        """Copies what a sweep reads into its folder, but for private keys.
+
+        Args:
+            beside: the folder of the sweep's file.
+
+        Returns:
+            What is outside `beside`, of which there is no copy.
+        """
         outside = []
         for path in files:
             try:
@@ -118,13 +126,10 @@ class SweepFolder:
             except ValueError:
                 outside.append(path)
                 continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if path.resolve() == place.resolve():
-                continue
-            if path.is_dir():
-                shutil.copytree(path, place, dirs_exist_ok=True)
-            else:
-                shutil.copy(path, place)
+            if not holds_keys(path) and path.resolve() != place.resolve():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with written_whole(place, durable=False) as file:
+                    file.write(path.read_bytes())
         return outside
 
     def _place(self, identity: str) -> Path:
@@ -149,7 +154,7 @@ def sources_of(runs: pa.Table) -> list[Source]:
     return [
         Source(version="", commit=row[COMMIT], dirty=row[DIRTY], code=row[CODE])
         for row in (runs.to_pylist() if CODE in runs.column_names else ())
-        if row[ERROR] is None
+        if row.get(ERROR) is None
     ]
 
 

@@ -1,4 +1,4 @@
-"""Plots of a sweep: lines that black and white tells apart, with intervals; the legend is beside the data."""
+"""Plots of a sweep: lines that differ in black and white too, intervals, and a legend beside the data."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from testbed.support.errors import InputError
 _BESIDE = 0.08
 #: A logarithmic axis of so many values has their ticks alone.
 _FEW = 6
+#: Widths of a letter, in sizes of the font, and of the line beside a text of the legend, in letters.
+_LETTER, _HANDLE = 0.55, 7
 _SUFFIXES = (".svg", ".png", ".pdf")
 #: Markers and dashes tell lines apart in black and white.
 _MARKERS = "os^Dv<>P"
@@ -58,7 +60,7 @@ def draw(lines: _Lines, plot: Plot, axes: Axes) -> None:
     handles, extremes = [], []
     for number, (name, line) in enumerate(lines.items()):
         chosen = sorted(line, key=lambda value: at[value])
-        # Beside each other: of intervals at a category one would hide the other.
+        # Intervals at a category would hide each other.
         step = 0.0 if numeric else _BESIDE * (number - (len(lines) - 1) / 2)
         xs = [at[value] + step for value in chosen]
         shown = [
@@ -92,10 +94,13 @@ def draw(lines: _Lines, plot: Plot, axes: Axes) -> None:
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_xlabel(plot.x if plot.x_label is None else plot.x_label)
     # An expression of keys may be longer than the axis.
-    axes.set_ylabel(plot.y.replace(" / ", "\n/ ") if plot.y_label is None else plot.y_label)
+    axes.set_ylabel(plot.shown.replace(" / ", "\n/ ") if plot.y_label is None else plot.y_label)
     if plot.by is not None:
         title = plot.by if plot.by_label is None else plot.by_label
-        columns = min(len(handles), 3)
+        longest = max(len(str(handle.get_label())) for handle in handles) + _HANDLE
+        room_pt = axes.get_window_extent().width / axes.figure.dpi * 72
+        letters = room_pt / (_LETTER * mpl.rcParams["font.size"])
+        columns = max(1, min(len(handles), int(letters / longest)))
         axes.figure.legend(handles=handles, title=title, loc="outside upper center", ncols=columns)
 
 
@@ -123,7 +128,7 @@ def save(runs: pa.Table, plot: Plot, path: Path) -> _Lines:
         raise InputError(f"{path}: expected a name that ends in {', '.join(_SUFFIXES)}")
     lines = lines_of(runs, plot)
     rows = [
-        {plot.x: value, **({plot.by: name} if plot.by else {}), **vars(found)}
+        {"drawn": plot.shown, plot.x: value, **({plot.by: name} if plot.by else {}), **vars(found)}
         for name, line in lines.items()
         for value, found in line.items()
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,11 +51,17 @@ def run_and_keep(
 ) -> dict[str, Row]:
     """Runs jobs, keeps each row in its folder when the run has ended, and shows the progress.
 
+    Args:
+        place: its folder `runs` keeps run folders, those of simulations only on request.
+        master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
+        keep: keep the run folders of simulations; the workers must reach `place`.
+
     Returns:
         The rows by identity.
 
     Raises:
-        SessionError: as `run_jobs`; the rows so far are kept in the folder.
+        SessionError: of simulations: Spark does not start, or ends by itself; the rows so far are kept.
+        MachineError: this machine cannot emulate what is to be emulated.
         InputError: sources of the testbed changed meanwhile.
     """
     rows: dict[str, Row] = {}
@@ -72,10 +78,19 @@ def run_and_keep(
 
     if not jobs:
         return rows
+    simulated = [job for job in jobs if job.engine == "simulate"]
+    emulated = [job for job in jobs if job.engine == "run"]
+    runs = place.path / "runs"
     try:
         with progress.stage(stage, f"{len(jobs)} runs"):
             show()
-            run_jobs(jobs, place.path, ended, show, master=master, progress=progress, keep=keep)
+            if emulated:
+                require_machine(*(job.experiment for job in emulated))
+            if simulated:
+                log = place.path / RunLayout(place.path).spark_log.name
+                _simulate(simulated, ended, show, master, log, str(runs) if keep else None)
+            for job in emulated:
+                ended(row_of(job, lambda job: _emulated(job, runs, master, progress)))
     finally:
         # Workers and parts of emulations load modules while the sweep goes on.
         if jobs[0].source.get("code") != code_digest(jobs[0].measure):
@@ -88,46 +103,11 @@ def run_and_keep(
     return rows
 
 
-def run_jobs(
-    jobs: Sequence[Job],
-    folder: Path,
-    ended: Ended,
-    show: Callable[[], None],
-    *,
-    master: str,
-    progress: Progress,
-    keep: bool = False,
-) -> None:
-    """Runs jobs and passes each row to `ended` as soon as the run has ended.
-
-    Args:
-        folder: of the sweep; keeps run folders in `folder/runs`, those of simulations only on request.
-        show: is called every few seconds in which no simulation ends.
-        master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
-        keep: keep the run folders of simulations; the workers must reach `folder`.
-
-    Raises:
-        SessionError: of simulations: Spark does not start, or ends by itself.
-        MachineError: this machine cannot emulate what is to be emulated.
-    """
-    simulated = [job for job in jobs if job.engine == "simulate"]
-    emulated = [job for job in jobs if job.engine == "run"]
-    runs = folder / "runs"
-    if emulated:
-        require_machine(*(job.experiment for job in emulated))
-    if simulated:
-        log = folder / RunLayout(folder).spark_log.name
-        _simulate(simulated, ended, show, master, log, str(runs) if keep else None)
-    for job in emulated:
-        ended(row_of(job, lambda job: _emulated(job, runs, master, progress)))
-
-
 def _simulate(
     jobs: Sequence[Job], ended: Ended, show: Callable[[], None], master: str, log: Path, keep: str | None
 ) -> None:
     """Runs each job as a Spark job of one task, a few at once: each row comes when its run has ended, and a
     task that kills its process takes no other run with it."""
-    waiting = iter(jobs)
     with spark_session(master, log) as spark:
         context = spark.sparkContext
 
@@ -152,13 +132,9 @@ def _simulate(
         # On a cluster, executors arrive after the session.
         at_once = 2 * max(2, context.defaultParallelism)
         with ThreadPoolExecutor(max_workers=at_once) as pool:
-            under_way: set[Future[Row]] = set()
+            under_way = {pool.submit(task, job) for job in jobs}
             try:
-                while True:
-                    while len(under_way) < at_once and (job := next(waiting, None)) is not None:
-                        under_way.add(pool.submit(task, job))
-                    if not under_way:
-                        return
+                while under_way:
                     done, under_way = wait(under_way, _SHOWN_S, FIRST_COMPLETED)
                     if not done:
                         show()
@@ -242,7 +218,7 @@ def sweep(
     Raises:
         InputError: an experiment of the sweep is not valid, or a plot cannot be drawn; runs were made by
             other code, or the code changed during the sweep.
-        SessionError: as `run_jobs`.
+        SessionError: as `run_and_keep`.
     """
     jobs = spec.jobs()
     place = SweepFolder(folder)
@@ -261,8 +237,13 @@ def sweep(
     drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []
     for number, plot in enumerate(drawn, 1):
         name = f"{plot.y} against {plot.x}" + (f" by {plot.by}" if plot.by else "")
-        plots[name] = folder / f"plot-{number}.svg"
-        save(runs, plot, plots[name])
+        name += f", {number}" if name in plots else ""
+        try:
+            save(runs, plot, folder / f"plot-{number}.svg")
+        except InputError as error:
+            progress.note(f"plot {number}: {error}")
+        else:
+            plots[name] = folder / f"plot-{number}.svg"
     return Swept(
         folder / RUNS, runs, plots, _complaints(jobs, rows), sum(job.identity not in rows for job in jobs)
     )

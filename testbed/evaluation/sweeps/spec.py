@@ -21,19 +21,20 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import inspect
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from router.options import options_of, setting
+from router.options import NoOptions, options_of, setting
 from router.registry import Registry
 from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config import Experiment
@@ -82,12 +83,12 @@ def _meaning(value: Any) -> Any:
             part = sorted(part)
         elif option is not None and isinstance(option.choices, Registry) and part in option.choices:
             if module := option.choices.packaged.get(part):
-                part = [part, inspect.getsource(import_module(module))]
+                part = [part, *_sources(module)]
         elif each.name == "generator":
-            part = [
-                part,
-                *(inspect.getsource(offer.load()) for offer in entry_points(group=GROUP, name=part)),
-            ]
+            offers = entry_points(group=GROUP, name=part)
+            part = [part, *(digest for offer in offers for digest in _sources(offer.module))]
+        elif isinstance(part, NoOptions):
+            continue
         found[each.name] = part
     return found
 
@@ -104,6 +105,20 @@ def _contents(path: Path) -> list[str]:
     return [f"{each.name} {hashlib.sha256(each.read_bytes()).hexdigest()}" for each in files]
 
 
+def _sources(module: str) -> list[str]:
+    """Returns a digest of each source of the package that a module belongs to, or of the module itself."""
+    spec = find_spec(module.partition(".")[0])
+    places = [] if spec is None else spec.submodule_search_locations or [spec.origin or ""]
+    paths = sorted(path for place in places for path in (Path(place), *Path(place).rglob("*.py")))
+    return [f"{path.name} {_contents(path)[0]}" for path in paths if path.is_file()]
+
+
+#: What an expression may have, and how much of it.
+_NODES = (
+    *(ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div),
+    *(ast.UnaryOp, ast.USub, ast.Constant, ast.Name, ast.Attribute),
+)
+_NODES_MAX = 200
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
 Value = str | int | float | bool
 
@@ -154,8 +169,14 @@ class Plot:
     x_ticks: Sequence[float] = ()
 
     @property
+    def shown(self) -> str:
+        """The drawn numbers, in words."""
+        sign = "/" if self.paired == "ratio" else "-"
+        return self.y if self.against is None else f"({self.y}) {sign} with {self.against}"
+
+    @property
     def pairs(self) -> Against | None:
-        """The runs that others are paired with.
+        """The runs that the runs of the plot are paired with; None: there are none.
 
         Raises:
             InputError: `against` has another form than PARAMETER=VALUE.
@@ -212,7 +233,7 @@ class Spec:
     plots: Sequence[Plot] = ()
 
     def files(self) -> list[Path]:
-        """Returns what the sweep reads: its file, the experiment, and the files and folders that they name.
+        """Returns what the sweep reads: its file, the experiment, and the files that they name.
 
         Shipped experiments are left out.
         """
@@ -227,7 +248,9 @@ class Spec:
         for folder, key, each in named:
             if key in PATH_KEYS or (key == "topology" and str(each).lower().endswith(loaders.SUFFIXES)):
                 found.append(folder / str(each))
-        return [path for path in dict.fromkeys(found) if path.exists()]
+        # Of a folder, the files themselves are read.
+        whole = [each for path in found for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
+        return [path for path in dict.fromkeys(whole) if path.is_file()]
 
     def jobs(self) -> list[Job]:
         """Returns every run: the first parameter changes last, the seed first.
@@ -325,8 +348,7 @@ def _seeds(seeds: object, fail: Any) -> list[int]:
     raise fail("seeds", f"{seeds!r} is not valid; expected a number of seeds, or a list of them")
 
 
-def _plot(entry: object, grid: Mapping[str, object], fail: Any) -> Plot:
-    more = {"label": dict, "x_ticks": list}
+def _plot(entry: object, grid: Mapping[str, Sequence[object]], fail: Any) -> Plot:
     keys = [each.name for each in fields(Plot)]
     if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(keys):
         raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(keys[2:])}")
@@ -336,15 +358,45 @@ def _plot(entry: object, grid: Mapping[str, object], fail: Any) -> Plot:
                 option.convert(entry[option.key])
             except ValueError as error:
                 raise fail(f"[[plot]] {option.key}", str(error)) from error
-    for key, kind in more.items():
-        if not isinstance(entry.get(key, kind()), kind):
-            raise fail(f"[[plot]] {key}", f"{entry[key]!r} is not valid; expected a {kind.__name__}")
+    labels, ticks = entry.get("label", {}), entry.get("x_ticks", [])
+    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+        raise fail("[[plot]] label", "expected a table of texts")
+    numbers: list[Any] = ticks if isinstance(ticks, list) else [None]
+    if not all(type(each) in (int, float) and isfinite(each) for each in numbers):
+        raise fail("[[plot]] x_ticks", "expected a list of numbers")
     plot = Plot(**entry)
-    pairs = plot.pairs
-    for key, name in (("x", plot.x), ("by", plot.by), ("against", pairs and pairs.parameter)):
+    try:
+        parsed(plot.y)
+        pairs = plot.pairs
+    except InputError as error:
+        raise fail("[[plot]]", str(error)) from error
+    for key, name in (("x", plot.x), ("by", plot.by), ("against", pairs.parameter if pairs else None)):
         if name is not None and name not in grid:
-            raise fail(f"[[plot]] {key}", unknown("parameter", str(name), grid))
+            raise fail(f"[[plot]] {key}", unknown("parameter", name, grid))
+    if pairs is not None and pairs.value not in (known := [*map(str, grid[pairs.parameter])]):
+        raise fail("[[plot]] against", unknown("value", pairs.value, known))
     return plot
+
+
+def parsed(expression: str) -> ast.expr:
+    """Returns an expression of keys, numbers, + - * / and brackets.
+
+    Raises:
+        InputError: it has another form, or is nested deeply.
+    """
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+        nodes = [node for node in ast.walk(tree) if not isinstance(node, ast.expr_context)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"{expression:.80}: is no expression of keys: {error}") from error
+    numbers: list[Any] = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    if (
+        len(nodes) > _NODES_MAX
+        or not all(isinstance(node, _NODES) for node in nodes)
+        or not all(type(number) in (int, float) and abs(number) < 1e100 for number in numbers)
+    ):
+        raise InputError(f"{expression:.80}: expected keys, numbers, + - * / and brackets, such as 1 - a / b")
+    return tree
 
 
 def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:

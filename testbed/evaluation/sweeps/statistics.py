@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from testbed.evaluation.sweeps.folder import ERROR, RUN, SEED
-from testbed.evaluation.sweeps.spec import Against
+from testbed.evaluation.sweeps.spec import Against, parsed
 from testbed.support.errors import InputError
 from topos import unknown
 
@@ -81,35 +81,29 @@ def student(degrees: int) -> float:
 
 
 def values_of(runs: pa.Table, expression: str) -> list[float | None]:
-    """Returns the value of an expression in every run: keys, numbers, + - * / and brackets.
+    """Returns the value of an expression in every run.
 
-    Null where a run lacks one of the keys, where it failed, and where a divisor is 0.
+    Null where a run lacks one of the keys, where it failed, where a divisor is 0, and beyond all floats.
 
     Raises:
-        InputError: there is no such column, it holds texts, or the expression has another form.
+        InputError: there is no such column, it holds texts, or the expression has another form (`parsed`).
     """
     if expression in runs.column_names:
         return _column(runs, expression)
-    try:
-        tree = ast.parse(expression.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"{expression}: is no expression of keys: {error}") from error
-    return _evaluated(runs, tree, expression)
+    return _evaluated(runs, parsed(expression))
 
 
-def _evaluated(runs: pa.Table, node: ast.expr, expression: str) -> list[float | None]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-        return [float(node.value)] * runs.num_rows
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return [None if each is None else -each for each in _evaluated(runs, node.operand, expression)]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = (_evaluated(runs, side, expression) for side in (node.left, node.right))
-        return [_applied(_OPERATORS[type(node.op)], *pair) for pair in zip(left, right, strict=True)]
-    if isinstance(node, ast.Name | ast.Attribute):
-        return _column(runs, ast.unparse(node))
-    raise InputError(
-        f"{expression}: {ast.unparse(node)}: expected keys, numbers, + - * / and brackets, such as 1 - a / b"
-    )
+def _evaluated(runs: pa.Table, node: ast.expr) -> list[float | None]:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return [float(number)] * runs.num_rows
+        case ast.UnaryOp():
+            return [None if each is None else -each for each in _evaluated(runs, node.operand)]
+        case ast.BinOp():
+            pairs = zip(_evaluated(runs, node.left), _evaluated(runs, node.right), strict=True)
+            return [_applied(_OPERATORS[type(node.op)], *pair) for pair in pairs]
+        case _:
+            return _column(runs, ast.unparse(node))
 
 
 def _applied(
@@ -117,12 +111,13 @@ def _applied(
 ) -> float | None:
     if left is None or right is None or (operation is operator.truediv and not right):
         return None
-    return operation(left, right)
+    value = operation(left, right)
+    return value if math.isfinite(value) else None
 
 
 def _column(runs: pa.Table, key: str) -> list[float | None]:
     if key not in runs.column_names:
-        raise InputError(f"{unknown('key', key, runs.column_names, grouped(runs.column_names))}")
+        raise InputError(unknown("key", key, runs.column_names, grouped(runs.column_names)))
     column = runs[key]
     if not _is_numeric(column.type):
         raise InputError(f"{key}: its values are of type {column.type}; expected numbers")
@@ -147,9 +142,12 @@ def points(
 ) -> dict[tuple[Any, ...], Sample]:
     """Returns the statistics of an expression by the values of some parameters, in the order of the sweep.
 
+    Runs of a point that have one seed, with different values of other parameters, count as their mean: they
+    are not independent.
+
     Args:
-        against: the value of each run is held against that of the run that it is paired with; the latter
-            runs are no points.
+        against: the value of each run is held against that of the run that it is paired with; a run without
+            a pair is left out, and the latter runs are no points.
 
     Raises:
         InputError: as `values_of`; also if there is no such parameter, or a run has several pairs.
@@ -159,17 +157,18 @@ def points(
     columns = [runs[name].to_pylist() for name in parameters]
     # Without parameters all runs are at one point.
     places = list(zip(*columns, strict=True)) if columns else [()] * runs.num_rows
-    groups: dict[tuple[Any, ...], list[float]] = {}
+    seeds = runs[SEED].to_pylist() if SEED in runs.column_names else range(runs.num_rows)
     failed = runs[ERROR].to_pylist() if ERROR in runs.column_names else [None] * runs.num_rows
     values = [
         None if error else value for error, value in zip(failed, values_of(runs, expression), strict=True)
     ]
-    for place, value in zip(
-        places, values if against is None else _paired(runs, values, against), strict=True
-    ):
+    if against is not None:
+        values = _paired(runs, values, against)
+    groups: dict[tuple[Any, ...], dict[Any, list[float]]] = {}
+    for place, seed, value in zip(places, seeds, values, strict=True):
         if value is not None:
-            groups.setdefault(place, []).append(value)
-    return {place: sample(values) for place, values in groups.items()}
+            groups.setdefault(place, {}).setdefault(seed, []).append(value)
+    return {place: sample([*map(statistics.fmean, each.values())]) for place, each in groups.items()}
 
 
 def require_parameter(runs: pa.Table, name: str) -> None:

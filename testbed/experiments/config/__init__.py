@@ -432,8 +432,6 @@ class OracleOptions:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that a run needs to know."""
-
     name: str = field(
         metadata=option("Name of the experiment; default: that of the file.", file_name=True, default=None)
     )

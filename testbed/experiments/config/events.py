@@ -8,10 +8,13 @@ from typing import Any
 
 from router.options import Option, options_of
 from router.predicates import Message
+from router.registry import PackageError
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
-from topos import Topology, unknown
+from testbed.support.errors import InputError
+from testbed.support.names import node_id
+from topos import Topology
 
 
 def read_events(
@@ -39,15 +42,15 @@ def _numbered(
     problems: Problems, section: str, entry: Mapping[str, Any], topology: Topology | None
 ) -> dict[str, Any]:
     """Returns the table of an event with the ids of nodes that it names."""
-    ids = {} if topology is None else topology.ids
 
     def number(key: str, name: object) -> object:
         if not isinstance(name, str):
             return name
-        if name not in ids and topology is not None:
-            nodes = ids or (f"a number, 0 to {len(topology.nodes) - 1}",)
-            problems.add(section, key, unknown("node", name, nodes))
-        return ids.get(name, 0)
+        try:
+            return 0 if topology is None else node_id(name, topology)
+        except InputError as error:
+            problems.add(section, key, str(error))
+            return 0
 
     found = dict(entry)
     if "node" in entry:
@@ -95,6 +98,8 @@ def read_keys(
     if action is None:
         return None
     values: dict[str, Any] = {}
+    if EVENTS[action].action != action:
+        raise PackageError(f"event {action!r}: the attribute `action` of {EVENTS[action].__name__} differs")
     declared = options_of(EVENTS[action])
     if attributes and "attributes" in table and any(option.key == "message" for option in declared):
         declared = tuple(replace(each, required=each.required and each.key != "message") for each in declared)
@@ -142,7 +147,6 @@ def check_event(
 
 
 def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) -> None:
-    """Checks the names of subscriptions, in order of time."""
     names = NamesInForce()
     for section, event in events:
         if isinstance(event, NamedEvent):

@@ -19,6 +19,7 @@ from typing import Any
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts, privacy_conflict
+from router.registry import PackageError
 from testbed.experiments import drawing
 from testbed.experiments.config import (
     AUTO,
@@ -190,16 +191,22 @@ def _top_level(problems: Problems, document: Mapping[str, Any]) -> dict[str, Any
 def _section(problems: Problems, name: str, table: Mapping[str, Any], options: type, folder: Path) -> Any:
     """The options of a section; what is not valid has its default. Paths are relative to `folder`."""
     if options in NAMED:
-        return _named(problems, name, table, options)
-    values = read_fields(problems, name, table, options_of(options))
+        return _named(problems, name, table, options, folder)
+    return options(**_read_options(problems, name, table, options, folder))
+
+
+def _read_options(
+    problems: Problems, section: str, table: Mapping[str, Any], options: type, folder: Path
+) -> dict[str, Any]:
+    values = read_fields(problems, section, table, options_of(options))
     for option in options_of(options):
         if option.path and option.key in values:
             # The copy of the experiment in the run folder is read from another place.
             values[option.key] = str((folder / values[option.key]).resolve())
-    return options(**values)
+    return values
 
 
-def _named(problems: Problems, section: str, table: Mapping[str, Any], options: type) -> Any:
+def _named(problems: Problems, section: str, table: Mapping[str, Any], options: type, folder: Path) -> Any:
     """The options of a section of `NAMED`."""
     key, registry = NAMED[options]
     own = options_of(options)
@@ -209,11 +216,11 @@ def _named(problems: Problems, section: str, table: Mapping[str, Any], options: 
     name = chosen.get(key, own[0].default)
     try:
         of_kind = registry[name].options
-    except ValueError as error:  # Of a package that cannot be imported.
-        problems.add(section, key, str(error))
+    except (PackageError, AttributeError) as error:
+        problems.add(section, key, f"{name}: {error}")
         return options()
     others = {each: value for each, value in table.items() if each != key}
-    return options(name, of_kind(**read_fields(problems, section, others, options_of(of_kind))))
+    return options(name, of_kind(**_read_options(problems, section, others, of_kind, folder)))
 
 
 def _check_served(

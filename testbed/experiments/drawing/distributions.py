@@ -67,13 +67,11 @@ class Distributions:
             self._values[kind] = _read(folder / f"{prefix}_values.dist", _value_of(kind))
 
     def draw_message(self, random: Random, sizes: Sizes) -> Message:
-        """Draws a message of `attributes_min` to `attributes_max` attributes (uniform)."""
         count = random.randint(sizes.attributes_min, sizes.attributes_max)
         names = self._attributes.draw_distinct(random, count)
         return Message({name: self._values[self._types.draw(random)].draw(random) for name in names})
 
     def draw_predicate(self, random: Random, sizes: Sizes) -> Predicate:
-        """Draws a predicate of `filters_min` to `filters_max` filters (uniform)."""
         count = random.randint(sizes.filters_min, sizes.filters_max)
         return Predicate(tuple(self._draw_filter(random, sizes) for _ in range(count)))
 

@@ -135,7 +135,6 @@ class Schema:
         return Message({each.name: each.draw(random) for each in chosen})
 
     def draw_predicate(self, random: Random, sizes: Sizes) -> Predicate:
-        """Draws a predicate of `filters_min` to `filters_max` filters (uniform)."""
         count = random.randint(sizes.filters_min, sizes.filters_max)
         if self._selectivity is None:
             return Predicate(tuple(self._filter(random, sizes) for _ in range(count)))

@@ -83,12 +83,19 @@ def steps_of(events: Iterable[Event]) -> list[Step]:
     return steps
 
 
+#: The most neighbours that an error names.
+_NAMED = 10
+
+
 def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
     u, v = ends
     if not any({link.u, link.v} == {u, v} for link in topology.links):
-        # A node that does not exist has no neighbours.
-        near = ", ".join(map(topology.label, sorted(topology.neighbours(u).values()))) or "no node"
-        yield "link", f"nodes {u} and {v} are not joined; {u} is joined to {near}"
+        if max(u, v) >= len(topology.nodes):
+            yield "link", f"there is no node {max(u, v)}; expected 0 to {len(topology.nodes) - 1}"
+            return
+        near = [topology.label(each) for each in sorted(topology.neighbours(u).values())]
+        joined = ", ".join(near[:_NAMED]) + (f" and {len(near) - _NAMED} more" if near[_NAMED:] else "")
+        yield "link", f"nodes {u} and {v} are not joined; {u} is joined to {joined or 'no node'}"
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,6 @@ class LinkImpair(Fault):
         return {name: value or None for name, value in given.items() if value is not None}
 
     def among(self, topology: Topology) -> list[Link]:
-        """The links of a topology that get the properties."""
         ends = self.link and set(self.link)
         return [link for link in topology.links if ends is None or {link.u, link.v} == ends]
 

@@ -17,8 +17,6 @@ from topos import Topology
 
 
 class PartFault(Event):
-    """A fault of a part."""
-
     part: ClassVar[PartName]
 
     @property
@@ -55,8 +53,6 @@ class Restart(PartFault):
 
 @dataclass(frozen=True)
 class _OfNode:
-    """A part that each node has."""
-
     node: int = field(metadata=option("The node.", low=0))
 
 

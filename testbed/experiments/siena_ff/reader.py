@@ -104,8 +104,6 @@ def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
 
 
 class Reader:
-    """Reads statements."""
-
     def __init__(self, chunks: Iterable[str], name: str) -> None:
         self._chunks = chunks
         self._name = name

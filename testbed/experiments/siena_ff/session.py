@@ -160,7 +160,6 @@ class Session:
         return self._memory if self._matcher.nbytes is None else self._matcher.nbytes
 
     def _formatted(self, template: str) -> str:
-        """Returns the output of SFF's `statistics` for a format."""
         values = {**self._counters, "s": self._bytes, "S": self._bytes, "%": "%"}
 
         def replace(found: re.Match[str]) -> str:

@@ -61,7 +61,6 @@ class Item:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Returns the fields that belong to the action."""
         return {name: value for name in CONTENT if (value := getattr(self, name)) is not None}
 
     @property
@@ -148,13 +147,8 @@ class Lookahead(Generic[T]):
         self.head: T | None = next(self._rest, None)
 
     def take(self) -> T:
-        """Returns the next value and moves on.
-
-        Raises:
-            LookupError: there is none.
-        """
+        """Returns the next value, which there is, and moves on."""
         head = self.head
-        if head is None:
-            raise LookupError("no value is left")
+        assert head is not None
         self.head = next(self._rest, None)
         return head

@@ -114,8 +114,6 @@ class Registration(NamedTuple):
 
 
 class Upload(NamedTuple):
-    """A publication of an event at a node."""
-
     at_s: float
     node: int
     event: int

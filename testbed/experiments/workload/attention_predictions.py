@@ -46,7 +46,6 @@ class Fluid:
 
     @property
     def renewals(self) -> float:
-        """Mean number of renewals."""
         options = self.options
         return options.subscriptions * options.refresh_probability / (1 - options.refresh_probability)
 

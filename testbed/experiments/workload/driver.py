@@ -109,11 +109,10 @@ class Driver:
         #: Notes the end of a turn, from when it began: `time.monotonic`, `time.thread_time`.
         self._turn_ends: Callable[[float, float], None] | None = None
         self._turn_began = (0.0, 0.0)
-        #: Application -> when each unanswered request was made, `time.monotonic()`.
-        self._asked: defaultdict[Place, deque[float]] = defaultdict(deque)
         self._stopping = False
         self._clients: dict[Place, Client] = {}
-        self._waiting: dict[Place, deque[Request[Any]]] = {}
+        #: Application -> its unanswered requests, each with `time.monotonic()` when it was made.
+        self._waiting: dict[Place, deque[tuple[Request[Any], float]]] = {}
         self._selector = selectors.DefaultSelector()
         try:
             for place in wanted:
@@ -190,7 +189,6 @@ class Driver:
         client.close()
         self._outstanding -= len(self._waiting[place])
         self._waiting[place].clear()
-        self._asked[place].clear()
         self._away.add(place)
 
     def _read_rest(self, client: Client) -> None:
@@ -383,15 +381,13 @@ class Driver:
 
     def _start(self, place: Place, command: Command[T]) -> Request[T]:
         request = self._clients[place].start(command)
-        self._waiting[place].append(request)
-        self._asked[place].append(time.monotonic())
+        self._waiting[place].append((request, time.monotonic()))
         self._outstanding += 1
         if self._clients[place].wants_write:
             self._watch(place)
         return request
 
     def _number_of(self, place: Place, subscription: str) -> int:
-        """Returns the router's number of a subscription."""
         request = self._subscriptions.get((place, subscription))
         if request is None:
             raise ValueError(f"no subscription {subscription!r} is in force")
@@ -432,9 +428,9 @@ class Driver:
     def _take_answers(self, place: Place) -> None:
         waiting = self._waiting[place]
         # A router answers in the order of the requests.
-        while waiting and waiting[0].answer is not None:
-            request = waiting.popleft()
-            delay_s = time.monotonic() - self._asked[place].popleft()
+        while waiting and waiting[0][0].answer is not None:
+            request, asked = waiting.popleft()
+            delay_s = time.monotonic() - asked
             self.answer_delays_s.append(delay_s)
             if self._late is not None:
                 self._late(delay_s)

@@ -18,7 +18,6 @@ from testbed.experiments.events import ApplicationEvent, check_node
 from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload import CONTENT, Item
 from testbed.support.errors import InputError
-from testbed.support.names import node_id
 from topos import Topology, unknown
 
 #: Entry points of installed packages that generate workloads: functions of the experiment and a `Random` that
@@ -142,12 +141,6 @@ def _item(
     """
     problems = Problems(place)
     table = {name: value for name, value in fields.items() if value is not None}
-    if isinstance(node := table.get("node"), str):
-        try:
-            table["node"] = node_id(node, topology)
-        except InputError as error:
-            problems.add("", "node", str(error))
-            table["node"] = 0
     found = read_keys(problems, "", table, topology, served, attributes)
     problems.raise_if_any()
     assert found is not None

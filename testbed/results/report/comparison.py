@@ -74,16 +74,25 @@ def differing_settings(runs: Sequence[Path]) -> list[Row]:
     found = [_settings(RunLayout(run)) for run in runs]
     keys = dict.fromkeys(key for settings in found for key in settings)
     rows = [Row(key, tuple(settings.get(key) for settings in found)) for key in keys]
-    return [row for row in rows if row.differs]
+    return [_short(row) for row in rows if row.differs]
+
+
+def _short(row: Row) -> Row:
+    """A row in which a list, such as that of links, is the number of its parts that the first run has not."""
+    first = row.values[0]
+    if not isinstance(first, list):
+        return row
+    numbers = [sum(each not in first for each in own or ()) for own in row.values]
+    texts = [f"{number} of {len(own or ())} differ" for own, number in zip(row.values, numbers, strict=True)]
+    return Row(row.key, (f"{len(first)}", *texts[1:]))
 
 
 def _settings(run: RunLayout) -> dict[str, Any]:
     if not run.experiment.is_file():
         return {}
     document = tomllib.loads(run.experiment.read_text(encoding="utf-8"))
-    events = [f"{each['action']} at {each['at_s']:g} s" for each in document.pop("events", [])]
     topology = json.loads((run.path / document.pop("topology")["file"]).read_text(encoding="utf-8"))
-    return {**dotted(document), "events": ", ".join(events), "topology": topology["name"]}
+    return {**dotted(document), **{f"topology.{key}": value for key, value in topology.items()}}
 
 
 def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from captures.tables.query import Database
-from router.predicates import Message, Predicate, matches, type_of
+from router.predicates import matches, type_of
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.support.errors import InputError, reading
-from testbed.terminal import put
 from testbed.terminal.numbers import counted
 
 
@@ -183,16 +181,13 @@ def listed(database: Database, where: str | None = None, *, missed: bool = False
         return messages
     with reading("--where"):
         predicate = parse_predicate(where)
-    parsed = [(one, parse_message(one.message)) for one in messages]
-    found = [one for one, message in parsed if matches(predicate, message)]
-    if not found and (hint := type_hint(predicate, [message for _, message in parsed])):
-        put(f"cbcb: {hint}", file=sys.stderr)
-    return found
+    return [one for one in messages if matches(predicate, parse_message(one.message))]
 
 
-def type_hint(predicate: Predicate, messages: Sequence[Message]) -> str:
+def type_hint(where: str, texts: Iterable[str]) -> str:
     """Says that messages have an attribute in another type than the predicate asks for; empty: none has."""
-    for constraint in (each for filter_ in predicate for each in filter_):
+    messages = [*map(parse_message, texts)]
+    for constraint in (each for filter_ in parse_predicate(where) for each in filter_):
         types = Counter(type_of(each[constraint.name]) for each in messages if constraint.name in each)
         if types and constraint.type not in types:
             kind, count = types.most_common(1)[0]

@@ -444,26 +444,16 @@ _READERS: dict[str, Callable[[RunLayout], object]] = {
 _MALFORMED: dict[str, list[tuple[object, str]]] = {
     "routers_counters": [
         ([], "Expected `object`, got `array`"),
-        ({"x": {}}, "Expected `int`, got `str`"),
         (
             '{"1": {"frames_sent": {"RA": ' + "9" * 400 + '}, "frames_received": {}}}',
             "an integer of 400 digits",
         ),
-        ({"1": []}, "Expected `object`, got `array`"),
         ({"1": {"frames_sent": {}}}, "1: Object missing required field `frames_received`"),
-        (
-            {"1": {**_COUNTED, "frames_sent": {"RA": "2"}}},
-            "1: Expected `int`, got `str` - at `$.frames_sent[...]`",
-        ),
-        *(
-            ({"1": {**_COUNTED, "messages_sent": wrong}}, f"1: Expected `int`, got `{kind}`")
-            for wrong, kind in ((None, "null"), (True, "bool"), ("1", "str"))
-        ),
+        ({"1": {**_COUNTED, "messages_sent": None}}, "1: Expected `int`, got `null`"),
     ],
     "applications": [
         ({"t_ns": 1}, ":1: no field 'event'"),
         ({"event": "sing"}, ":1: event: 'sing'; expected connect or set_predicate or subscribe or"),
-        ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, ":1: Expected `str`, got `int` - at `$.app`"),
         (
             {"event": "deliver", "t_ns": 1, "node": 1, "app": "a", "source": 0},
             ":1: Object missing required field `seq`",
@@ -497,7 +487,6 @@ _MALFORMED: dict[str, list[tuple[object, str]]] = {
             {**_LAG, "parts": [{"part": "router", "lag_s": 1, "lag_wall_s": 1, "lag_at_s": 0}]},
             "parts: 0: no field 'node'",
         ),
-        ({**_LAG, "parts": [3]}, "Expected `object`, got `int` - at `$.parts[0]`"),
         ({**_LAG, "from_s": "x", "parts": []}, "Expected `float`, got `str` - at `$.from_s`"),
     ],
     "manifest": [(None, "missing"), ({"datapath": "kernel"}, "Object missing required field `started_ns`")],

@@ -14,7 +14,7 @@ from captures.rundir.inputs import Manifest, Source, read_manifest, write_manife
 from testbed.cli.main import main
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import dump_experiment
-from testbed.results.report.comparison import compare, draw_curves, names_of
+from testbed.results.report.comparison import compare, differing_settings, draw_curves, names_of
 from topos.loaders import to_json
 
 
@@ -43,6 +43,16 @@ def test_keys_stand_side_by_side(runs: list[Path]) -> None:
         ("verdict", ("holds", None), True),
         ("contradictions.count", (None, 2), True),
     ]
+
+
+def test_settings_that_differ_are_those_of_links_and_events_too(runs: list[Path]) -> None:
+    link = RunLayout(runs[1]).topology
+    link.write_text(link.read_text().replace('"cost": 1', '"cost": 7', 1))
+    with RunLayout(runs[1]).experiment.open("a") as file:
+        file.write('\n[[events]]\naction = "link_down"\nat_s = 3\nlink = [0, 1]\n')
+    found = {row.key: row.values for row in differing_settings(runs)}
+    assert found["topology.links"] == ("6", "1 of 6 differ")
+    assert found["events"] == ("2", "1 of 3 differ")
 
 
 def test_folders_of_one_name_are_distinguished_by_their_paths(tmp_path: Path) -> None:

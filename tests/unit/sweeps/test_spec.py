@@ -9,8 +9,8 @@ import pytest
 
 from router.options import option, options_of
 from router.protocol.options import SCHEMES
-from testbed.evaluation.sweeps.spec import Plot, SpecError, identity, load_spec
-from testbed.experiments.config import ProtocolOptions
+from testbed.evaluation.sweeps.spec import Plot, SpecError, _meaning, identity, load_spec
+from testbed.experiments.config import ProtocolOptions, RoutingOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.support.errors import InputError
@@ -72,16 +72,25 @@ def test_the_identity_of_a_run_follows_what_determines_it(tmp_path: Path) -> Non
     assert identities(_FILE.replace("duration_s = 90", "duration_s = 91")).isdisjoint(before)
 
 
-def test_the_scheme_of_a_package_counts_by_its_source(
+def test_the_scheme_of_a_package_counts_by_all_sources_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a sweep would keep the runs of a former state of the package."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text("from theirs.rules import Scheme\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(SCHEMES.packaged, "flooding", "theirs")
     sweep = _written(tmp_path, '[set]\nrouting.scheme = "flooding"\n')
     found = set()
-    for module in ("json", "tomllib"):
-        monkeypatch.setitem(SCHEMES.packaged, "flooding", module)
+    for rule in ("1", "2"):
+        (tmp_path / "theirs" / "rules.py").write_text(f"Scheme = {rule}\n")
         found |= {job.identity for job in load_spec(sweep).jobs()}
     assert len(found) == 2
+
+
+def test_a_scheme_without_options_adds_nothing_to_the_identity() -> None:
+    """Runs of earlier sweeps have none."""
+    assert _meaning(RoutingOptions("flooding")) == {"scheme": "flooding"}
 
 
 def test_the_identity_of_a_run_follows_the_meaning_of_its_experiment(tmp_path: Path) -> None:
@@ -187,6 +196,14 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
         ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
+        (
+            'by = "topology"',
+            'against = "topology=ring,40"',
+            r"against: unknown value 'ring,40'; did you mean",
+        ),
+        ('by = "topology"', 'x_ticks = ["a"]', r"x_ticks: expected a list of numbers"),
+        ('by = "topology"', "label = { a = 1 }", r"label: expected a table of texts"),
+        ('y = "false_positives /', 'y = "2 ** false_positives /', r"\[\[plot\]\]: .*expected keys, numbers"),
         ('by = "topology"', "x_label = 5", r"\[\[plot\]\] x_label: 5 is not valid; expected a string"),
         ('"default"', '"nowhere"', "nowhere: no such file"),
     ],

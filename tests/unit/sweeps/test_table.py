@@ -24,13 +24,14 @@ from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
 from testbed.evaluation.sweeps.plots import draw, lines_of, save
-from testbed.evaluation.sweeps.runner import remaining, run_and_keep, run_jobs, sweep
+from testbed.evaluation.sweeps.runner import remaining, run_and_keep, sweep
 from testbed.evaluation.sweeps.spec import Against, Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import point_table, points, sample, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine import checks, probes
 from testbed.machine.probes import KernelFeatures
 from testbed.machine.versions import source_version
+from testbed.results.report.style import STYLES, new_figure, styled
 from testbed.support.errors import InputError, MachineError
 from testbed.terminal.progress import Progress
 from tests.support.polling import TIMEOUT
@@ -251,6 +252,9 @@ def test_a_quotient_of_keys_leaves_out_what_has_no_value() -> None:
         ("made ** sent", r"made \*\* sent: expected keys, numbers, \+ - \* / and brackets"),
         ("max(made)", "expected keys, numbers"),
         ("made /", "is no expression of keys"),
+        ("made + 1" + "0" * 400, "expected keys, numbers"),
+        ("-" * 1500 + "made", "expected keys|is no expression"),
+        ("made" + " + 1" * 300, "expected keys, numbers"),
         ("rate", r"unknown key 'rate'; expected one of: net, error, made, sent, verdict, by\.\{RA, SR\}"),
     ],
 )
@@ -277,6 +281,9 @@ def test_runs_are_paired_by_seed_and_parameters() -> None:
     assert ratio == {(10,): sample([0.5, 0.25]), (20,): sample([0.5])}
     less = points(_PAIRS, "links", ["nodes"], Against("scheme", "pif", "difference"))
     assert less == {(10,): sample([2.0, 9.0]), (20,): sample([5.0])}
+    # Seed 1 has 0.5 with either number of nodes: they are not independent.
+    pooled = points(_PAIRS, "links", [], Against("scheme", "flooding", "ratio"))
+    assert pooled == {(): sample([0.5, 0.25])}
     with pytest.raises(InputError, match="unknown value 'psf'"):
         points(_PAIRS, "links", ["nodes"], Against("scheme", "psf", "ratio"))
     twice = pa.concat_tables([_PAIRS, _PAIRS])
@@ -293,11 +300,32 @@ def test_the_numbers_of_a_plot_are_beside_it(tmp_path: Path, capsys: pytest.Capt
     assert main(["plot", str(tmp_path), "--y", "links", "--x", "nodes", "-o", str(out), *against]) == 0
     assert "nodes = 20, scheme = pif: 0.5, 1 run, no interval" in capsys.readouterr().out
     rows = (tmp_path / "a.csv").read_text().splitlines()
-    assert rows[0].startswith('"nodes","scheme","runs","mean"')
-    assert rows[2] == '20,"pif",1,0.5,,,0.5,0.5,0.5'
+    assert rows[0].startswith('"drawn","nodes","scheme","runs","mean"')
+    assert rows[2] == '"(links) / with scheme=flooding",20,"pif",1,0.5,,,0.5,0.5,0.5'
     assert out.stat().st_size > 1000
     assert main(["plot", str(tmp_path), "--y", "links", "--x", "nodes", "--against", "scheme"]) == 2
     assert "expected PARAMETER=VALUE" in capsys.readouterr().err
+    for wrong, message in (
+        (["--label", "pfi=a"], "did you mean 'pif'"),
+        (["--x-ticks", "nan"], "--x-ticks nan"),
+    ):
+        arguments = ["plot", str(tmp_path), "--y", "links", "--x", "nodes", "--by", "scheme", *wrong]
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_legend_is_as_wide_as_its_axes_at_most() -> None:
+    table = pa.table(
+        {"x": [1] * 6, "y": [1.0] * 6, "by": [f"scheme of thirty letters no. {n}" for n in range(6)]}
+    )
+    with styled(STYLES["paper"]):
+        figure, axes = new_figure(6.2, 3.6)
+        plot = Plot("y", "x", "by")
+        draw(lines_of(table, plot), plot, axes)
+        figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
 
 
 def test_equal_tables_make_equal_plots(tmp_path: Path) -> None:
@@ -361,15 +389,7 @@ def test_link_properties_that_the_kernel_lacks_end_a_sweep_before_its_first_run(
     jobs = [
         Job(number, str(number), {}, 1, "run", experiment) for number, experiment in enumerate(experiments)
     ]
-    rows: list[Row] = []
+    place, progress = SweepFolder(tmp_path), Progress(Console(file=io.StringIO()))
     with pytest.raises(MachineError, match=r"link \d+-\d+ asks for delay_ms = 2, .*and 11 more"):
-        run_jobs(
-            jobs,
-            tmp_path,
-            rows.append,
-            lambda: None,
-            master="local[1]",
-            progress=Progress(Console(file=io.StringIO())),
-        )
-    assert not rows
-    assert not list(tmp_path.iterdir())
+        run_and_keep(jobs, place, "sweep_s", master="local[1]", progress=progress)
+    assert [each.name for each in tmp_path.rglob("*")] == ["rows"]

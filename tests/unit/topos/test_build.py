@@ -69,16 +69,16 @@ def test_one_node_is_a_topology() -> None:
             [LinkSpec(0, 1, loss_percent=101)],
             "loss_percent is 101; expected a number from 0 to 100",
         ),
-        (_nodes(2), [], "not connected: node 1 cannot be reached from node 0"),
+        (_nodes(2), [], "not connected: 1 nodes have no path to node 0: 1"),
         (
             _nodes(10),
             [LinkSpec(0, i) for i in (1, 2, 3, 5, 6, 8)] + [LinkSpec(4, 7), LinkSpec(7, 9)],
-            "not connected: nodes 4, 7 and 9 cannot be reached from node 0",
+            "not connected: 3 nodes have no path to node 0: 4, 7, 9",
         ),
         (
             _nodes(14),
             [LinkSpec(0, 1)],
-            "not connected: nodes 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more cannot be reached from node 0",
+            "not connected: 12 nodes have no path to node 0: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...",
         ),
     ],
 )
