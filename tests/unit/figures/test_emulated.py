@@ -14,7 +14,7 @@ from testbed.evaluation.figures.runner import read_data
 from tests.support.figures import Runs, verdicts
 from tests.support.paths import DOCS
 
-_SHARES = ("last_miss_s", "steady", "share", "saved_bandwidth")
+_SHARES = ("last_miss_s", "steady", "share", "missed", "saved_bandwidth")
 _COUNTS = ("issued_per_s", "frames", "control_crossings")
 
 
