@@ -61,8 +61,8 @@ class World(reproduction.Reproduction):
         "`multicast-K`: K groups of like predicates. `topics`: the first equality of a filter is its topic. "
         "Unicast is accounted, not run.",
         "False positive: a router neither forwards nor delivers a message from a neighbour.",
-        "Churn: links of 20 ms; 60 % of the receivers leave and join, each every 20 s, without SRs. RAs of "
-        "schemes that are left out are those of `pif` or `ips`.",
+        "Churn: links of 20 ms; 60 % of the receivers leave and join, each every 20 s, without SRs. Schemes "
+        "left out have the RAs of `pif` or `ips`; `drp` names receivers as `multicast-16` does.",
     )
     measure = "testbed.evaluation.figures.world:measured"
     # Deliveries that are missed are what the page judges.
