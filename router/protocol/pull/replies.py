@@ -153,9 +153,9 @@ class Replies:
         read = self._rules.read(pending.epoch, pending.branch, child, reply.predicate)
         pending.reported[child] = read
         pending.partial |= reply.partial
+        self._round_trips.measured(child, now - pending.received_at, reply.partial)
         if reply.partial:
             return
-        self._round_trips.measured(child, now - pending.received_at)
         report = self._rules.with_advertised(read, pending.ras_since_request.get(child, {}))
         self._restrict(pending.epoch, child, report)
         if self._rules.learns(pending.branch, child):

@@ -144,15 +144,18 @@ class RoundTripEstimator:
 
     A round trip is measured from an SR sent through an interface to the whole UR that answers it. It holds
     what the routers beyond it took too, so the smallest of the last few stands for the neighbour's own: it
-    errs to the long side, and too long a t_c makes a router give up early rather than answer too late.
+    errs to the long side, and too long a t_c makes a router give up early rather than answer too late. The
+    partial UR that it then gets comes early, and counts if it makes t_c less: t_c would stay too long.
     """
 
     def __init__(self) -> None:
         self._samples: dict[int, deque[float]] = {}
         self._compute = 0.0
 
-    def measured(self, interface: int, seconds: float) -> None:
-        """A whole UR came through `interface` so many seconds after its SR."""
+    def measured(self, interface: int, seconds: float, partial: bool) -> None:
+        """A UR came through `interface` so many seconds after its SR."""
+        if partial and seconds >= self.round_trip(interface):
+            return
         self._samples.setdefault(interface, deque(maxlen=_SAMPLES)).append(max(0.0, seconds))
 
     def computed(self, seconds: float) -> None:
@@ -231,8 +234,7 @@ class Requests:
             self._counters.drop(Drop.UR_LATE if asked else Drop.UR_UNEXPECTED)
             return
         del self.outstanding[reply.interface]
-        if not reply.partial:
-            self._round_trips.measured(reply.interface, now - request.sent_at)
+        self._round_trips.measured(reply.interface, now - request.sent_at, reply.partial)
         self._counters.urs_applied += 1
         read = self._rules.read(request.epoch, request.branch, reply.interface, reply.predicate)
         report = self._rules.with_advertised(read, request.ras_since_request)

@@ -184,6 +184,20 @@ def test_timeouts_follow_what_was_measured() -> None:
     assert timeout_us(forwarded) == pytest.approx(800_000, abs=1)
 
 
+def test_a_partial_reply_shortens_a_round_trip_that_was_measured_too_long() -> None:
+    """Otherwise all URs of a router that started slowly stay partial: no whole one would correct its t_c."""
+    router = set_up(RouterOptions(sr_timeout_s=10.0))
+    router.handle(RequestUpdate(frozenset({1})), 0.0)
+    received(router, 11, ur(NODE, "none", FIRST), 6.0)
+    assert len(received(router, 11, sr(11, timeout=5.0), 7.0)) == 1  # partial, at once
+    assert router.counters.urs_sent_partial == 1
+    for number, (asked_s, answered_s, left_s) in enumerate(((20.0, 28.0, 4.0), (30.0, 30.5, 9.5)), 1):
+        router.handle(RequestUpdate(frozenset({1})), asked_s)
+        received(router, 11, ur(NODE, "none", FIRST + number, partial=True), answered_s)
+        ((_, forwarded),) = received(router, 11, sr(11, seq=1 + number, timeout=10.0), 40.0 + number)
+        assert timeout_us(forwarded) == pytest.approx(left_s * 1e6, abs=1)
+
+
 def test_a_retired_epoch_takes_its_requests_along() -> None:
     router = set_up()
     received(router, 11, sr(11))
