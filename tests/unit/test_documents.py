@@ -24,6 +24,12 @@ def test_generated_documents_are_current(document: Document) -> None:
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_document_has_the_marks_of_a_merge(page: Path) -> None:
+    """Two such marks once landed in the index of the figures."""
+    assert re.findall(r"^(?:<{7}|>{7}).*", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_documents_lead_to_files(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []
