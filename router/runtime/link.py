@@ -8,6 +8,7 @@ Messages and control frames come in by sockets of their own, and wait to be sent
 
 from __future__ import annotations
 
+import errno
 import math
 import time
 from collections import Counter, deque
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, FrameReceived
-from router.runtime.packet_socket import PacketSocket, PacketSockets, SendResult
+from router.runtime.packet_socket import PacketSocket, PacketSockets
 from router.wire import header
 from router.wire.codec import WholeFrame, forwarded_frame, fragment
 from router.wire.format import DATA
@@ -122,17 +123,18 @@ class SendQueue:
 
     def _offer(self, kind: str, frame: bytes, now: float) -> bool:
         """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
-        result = self.socket.send(frame)
-        self.blocked = result in (SendResult.WOULD_BLOCK, SendResult.NO_BUFFERS)
-        if result is SendResult.SENT:
+        try:
+            self.socket.send(frame)
+        except OSError as error:
+            self.blocked = error.errno in (errno.EAGAIN, errno.ENOBUFS)
+            if error.errno == errno.ENOBUFS:
+                self.retry_at = now + _RETRY_AFTER
+            if not self.blocked:
+                self._dropped("send_failed", kind, 1)
+        else:
+            self.blocked = False
             self._sent(kind, len(frame))
-            return True
-        if result is SendResult.FAILED:
-            self._dropped("send_failed", kind, 1)
-            return True
-        if result is SendResult.NO_BUFFERS:
-            self.retry_at = now + _RETRY_AFTER
-        return False
+        return not self.blocked
 
 
 class Link:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import fcntl
 import socket
 import struct
 import time
-from enum import Enum
 
 from router.forwarding.layout import FrameBuffers
 from router.system import LIBC, SIOCGSTAMPNS
@@ -52,36 +50,19 @@ _PROGRAM = struct.Struct("@HP")
 _TYPE_AT = ETHERNET_HEADER_LENGTH + 1
 
 
-class SendResult(Enum):
-    SENT = "sent"
-    #: The socket buffer is full; wait until the socket is writable.
-    WOULD_BLOCK = "would_block"
-    #: The device's queue is full; the socket does not report when it has room.
-    NO_BUFFERS = "no_buffers"
-    #: The frame cannot be sent: the device is down or gone, or the frame exceeds its MTU.
-    FAILED = "failed"
-
-
-class Frames(Enum):
-    """The frames that a socket receives."""
-
-    DATA = "data"
-    CONTROL = "control"
-
-
 class PacketSocket:
     """A non-blocking AF_PACKET socket on `device` in the current network namespace.
 
     Args:
         device: name of a network device.
-        frames: which frames it receives.
+        data: whether it receives the frames of `DATA`, or all others.
         buffers: where it receives them.
 
     Raises:
         OSError: the device does not exist, or the process has no permission for raw sockets.
     """
 
-    def __init__(self, device: str, frames: Frames, buffers: FrameBuffers) -> None:
+    def __init__(self, device: str, buffers: FrameBuffers, *, data: bool) -> None:
         self.device = device
         self._drops = 0
         self._buffers = buffers
@@ -89,13 +70,13 @@ class PacketSocket:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         try:
             self._socket.setblocking(False)
-            _attach_filter(self._socket, frames)
+            _attach_filter(self._socket, data=data)
             grow_receive_buffer(self._socket, RECEIVE_BUFFER)
             _grow(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Older kernels lack the option; they show sent frames to other sockets only.
             with contextlib.suppress(OSError):
                 self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-            if frames is Frames.CONTROL:
+            if not data:
                 # The first band of the device's queue, where it has one.
                 with contextlib.suppress(OSError):
                     self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, _PRIORITY_CONTROL)
@@ -127,17 +108,15 @@ class PacketSocket:
         # -1 for no frame, and once when the device goes down; frames may arrive when it is up again.
         return buffers.frames_in(count)
 
-    def send(self, frame: bytes) -> SendResult:
-        """Sends one Ethernet frame."""
-        try:
-            self._socket.send(frame)
-        except BlockingIOError:
-            return SendResult.WOULD_BLOCK
-        except OSError as error:
-            if error.errno == errno.ENOBUFS:
-                return SendResult.NO_BUFFERS
-            return SendResult.FAILED
-        return SendResult.SENT
+    def send(self, frame: bytes) -> None:
+        """Sends one Ethernet frame.
+
+        Raises:
+            BlockingIOError: the socket buffer is full; wait until the socket is writable.
+            OSError: ENOBUFS: the device's queue is full, and the socket does not report when it has room. Any
+                other: the device is down or gone, or the frame exceeds its MTU.
+        """
+        self._socket.send(frame)
 
     def waited_s(self) -> float:
         """Returns how long the frame that is received next has waited, wall seconds; 0 if there is none."""
@@ -176,9 +155,9 @@ class PacketSockets:
     def __init__(self, device: str) -> None:
         self.mtu = _mtu(device)
         self.buffers = FrameBuffers(BATCH, -(-(self.mtu + ETHERNET_HEADER_LENGTH) // 64) * 64)
-        self.messages = PacketSocket(device, Frames.DATA, self.buffers)
+        self.messages = PacketSocket(device, self.buffers, data=True)
         try:
-            self.control = PacketSocket(device, Frames.CONTROL, self.buffers)
+            self.control = PacketSocket(device, self.buffers, data=False)
         except BaseException:
             self.messages.close()
             raise
@@ -203,9 +182,9 @@ def _mtu(device: str) -> int:
     return int(_IFREQ.unpack_from(answer)[1])
 
 
-def _attach_filter(target: socket.socket, frames: Frames) -> None:
+def _attach_filter(target: socket.socket, *, data: bool) -> None:
     """Makes the kernel pass frames of `DATA` to the socket, or all others: see bpf(4), socket(7)."""
-    of_messages, of_others = (_ACCEPT, 0) if frames is Frames.DATA else (0, _ACCEPT)
+    of_messages, of_others = (_ACCEPT, 0) if data else (0, _ACCEPT)
     types = sorted(DATA)
     # A jump skips so many instructions, if the comparison holds and if it does not.
     instructions = (

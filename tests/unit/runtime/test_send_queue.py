@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from typing import cast
 
 from router.runtime.link import SENT_IN_A_TURN, SendQueue
-from router.runtime.packet_socket import PacketSocket, SendResult
+from router.runtime.packet_socket import PacketSocket
 
 
 class _Device:
@@ -16,11 +17,10 @@ class _Device:
         self.room = room
         self.taken: list[bytes] = []
 
-    def send(self, frame: bytes) -> SendResult:
+    def send(self, frame: bytes) -> None:
         if len(self.taken) >= self.room:
-            return SendResult.WOULD_BLOCK
+            raise BlockingIOError(errno.EAGAIN, "no room")
         self.taken.append(frame)
-        return SendResult.SENT
 
 
 class _Queue(SendQueue):
