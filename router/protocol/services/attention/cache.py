@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Generic, TypeVar
 
@@ -91,47 +92,32 @@ class PredicateIndex(Generic[T]):
 Place = tuple[float, float, int, "Cached"]
 
 
+@dataclass(slots=True, eq=False)
 class Cached:
     """A cached publication.
 
     Attributes:
         id: see `PublicationId`.
         uploaded_at: when it was uploaded, seconds of this router's clock.
+        used_at: when it was cached, delivered or sent last.
+        flushed: it came as a copy that another router flushed, and is not flushed a second time.
         index: the index that references it.
         dispatched: of a pending publication: whether it was used for local subscriptions, the paper's DF.
-        flushed: it came as a copy that another router flushed, and is not flushed a second time.
         served: home -> the count of SUBs (`Relay`) when it was sent there through this router.
         uses: how often it was delivered or sent.
-        used_at: when it was cached, delivered or sent last.
         place: in the order of replacement; None: it is not in the cache.
     """
 
-    __slots__ = (
-        "dispatched",
-        "flushed",
-        "id",
-        "index",
-        "message",
-        "place",
-        "served",
-        "uploaded_at",
-        "used_at",
-        "uses",
-    )
-
-    def __init__(
-        self, id_: PublicationId, message: Message, uploaded_at: float, now: float, flushed: bool = False
-    ) -> None:
-        self.id = id_
-        self.message = message
-        self.uploaded_at = uploaded_at
-        self.index = Index.PPT
-        self.dispatched = False
-        self.flushed = flushed
-        self.served: dict[int, int] = {}
-        self.uses = 0
-        self.used_at = now
-        self.place: Place | None = None
+    id: PublicationId
+    message: Message
+    uploaded_at: float
+    used_at: float
+    flushed: bool = False
+    index: Index = Index.PPT
+    dispatched: bool = False
+    served: dict[int, int] = field(default_factory=dict)
+    uses: int = 0
+    place: Place | None = None
 
     @property
     def untouched(self) -> bool:

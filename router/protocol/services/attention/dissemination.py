@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import product
+from functools import cache
 from typing import Literal
 
 from router.options import SECONDS_MAX, Unit, check, setting
@@ -261,26 +261,16 @@ TRANSITIONS = (
 )
 
 
-def _first(trigger: Trigger, facts: tuple[bool, ...]) -> Transition:
-    known = dict(zip(trigger.value, facts, strict=True))
-    return next(
-        row
-        for row in TRANSITIONS
-        if row.trigger is trigger and all(known[name] is value for name, value in row.when.items())
-    )
-
-
-_ROWS = {
-    (trigger, *facts): _first(trigger, facts)
-    for trigger in Trigger
-    for facts in product((False, True), repeat=len(trigger.value))
-}
-
-
+@cache
 def transition(trigger: Trigger, *facts: bool) -> Transition:
     """The row that applies.
 
     Args:
         facts: whether each condition of the trigger holds, in their order.
     """
-    return _ROWS[(trigger, *facts)]
+    known = dict(zip(trigger.value, facts, strict=True))
+    return next(
+        row
+        for row in TRANSITIONS
+        if row.trigger is trigger and all(known[name] is value for name, value in row.when.items())
+    )
