@@ -15,8 +15,6 @@ from router.records.json_file import json_line
 
 #: A line of the log that has been checked against the record of its event.
 ControllerEvent = Mapping[str, Any]
-#: Bytes that are searched for the end of a line at once.
-_BLOCK = 65_536
 
 
 class Head(TypedDict):
@@ -221,22 +219,6 @@ def _event(where: str, record: dict[str, Any]) -> ControllerEvent:
     return record
 
 
-def _cut_to_whole_lines(path: Path) -> None:
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        whole = size = file.seek(0, os.SEEK_END)
-        while whole:
-            start = max(0, whole - _BLOCK)
-            file.seek(start)
-            if (at := file.read(whole - start).rfind(b"\n")) >= 0:
-                whole = start + at + 1
-                break
-            whole = start
-        if whole < size:
-            file.truncate(whole)
-
-
 class ControllerLog:
     """Appends events to the log, after its last whole line: a full disk may have left a part of one.
 
@@ -249,7 +231,8 @@ class ControllerLog:
     """
 
     def __init__(self, path: Path, *, buffered: bool = False) -> None:
-        _cut_to_whole_lines(path)
+        if path.exists():
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         self._file, self._buffered = path.open("ab"), buffered
 
     def write(self, event: str, fields: Mapping[str, Any], t_ns: int | None = None) -> None:
