@@ -21,7 +21,7 @@ from captures.pcap import PcapError
 from captures.pcap.blocks import Block
 from captures.pcap.listing import INDEX_SUFFIX, FileEntry
 from captures.pcap.opening import is_compressed
-from captures.pcap.reader import PcapReader, tail_defect
+from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME
 
 #: Approximate bytes of a file that one task reads.
@@ -85,19 +85,18 @@ def write_index(path: str | Path, part_bytes: int = DEFAULT_PART_BYTES) -> Path:
 
 
 def check_capture(path: Path) -> str | None:
-    """Walks a finished capture of Ethernet frames.
+    """Walks a finished capture.
 
     Returns its defect if it ends inside a record, else None.
 
     Writes the index of a capture that is large enough to be split.
 
     Raises:
-        PcapError, OSError: as `tail_defect`, or the index cannot be written.
+        PcapError, OSError: as `PcapReader`, or the index cannot be written.
     """
-    if not _is_split(path.stat().st_size, DEFAULT_PART_BYTES):
-        return tail_defect(path)
     parts, defect = _index(str(path.absolute()), DEFAULT_PART_BYTES)
-    _write_index(path.absolute(), parts)
+    if _is_split(path.stat().st_size, DEFAULT_PART_BYTES):
+        _write_index(path.absolute(), parts)
     return defect
 
 

@@ -340,17 +340,3 @@ class PcapReader:
             section.add(pcap.read_interface(block, section.order))
             self._context.append(offset)
         return True
-
-
-def tail_defect(path: Path) -> str | None:
-    """How a capture file ends inside a record; None: the file is whole.
-
-    Walks over the record headers.
-
-    Raises:
-        PcapError, OSError: as `PcapReader`.
-    """
-    reader = PcapReader(path)
-    for _ in reader.blocks():
-        pass
-    return reader.defect
