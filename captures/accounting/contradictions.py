@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import DELIVERIES, as_table, signed64
+from captures.accounting.log_tables import DELIVERIES, as_table
 from captures.accounting.reconcile import Total
-from captures.frames.bodies import attribute_maps
+from captures.frames.bodies import attribute_maps, signed64
 from captures.frames.columns import ATTRIBUTES
 from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
 

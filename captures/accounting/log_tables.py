@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from captures.frames.bodies import attribute_maps
+from captures.frames.bodies import attribute_maps, signed64
 from captures.rundir import RunLayout, oracle
 from captures.rundir.applications import read_applications
 from captures.rundir.clock import Clock
@@ -76,11 +76,6 @@ class ApplicationTables:
         ordered = sorted(self.rows, key=lambda event: event[0])
         rows = [(clock.experiment_at(event[0]), *event) for event in ordered]
         return as_table(rows, TABLES["applications"].schema)
-
-
-def signed64(number: int) -> int:
-    """The signed 64-bit number with the bits of an unsigned one: Spark has no unsigned type."""
-    return number - 2**64 if number >= 2**63 else number
 
 
 def application_tables(run: RunLayout) -> ApplicationTables:

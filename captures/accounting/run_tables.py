@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import as_table, signed64
+from captures.accounting.log_tables import as_table
+from captures.frames.bodies import signed64
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.oracle import read_subscriptions

@@ -28,8 +28,9 @@ _INT64_MAX = 2**63 - 1
 Int64s = npt.NDArray[np.int64]
 
 
-def _signed(seq: int) -> int:
-    return seq if seq <= _INT64_MAX else seq - 2**64
+def signed64(number: int) -> int:
+    """The signed 64-bit number with the bits of an unsigned one: Spark has no unsigned type."""
+    return number - 2**64 if number > _INT64_MAX else number
 
 
 def _subscription(body: Subscription) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def _subscription(body: Subscription) -> dict[str, Any]:
         "remaining": body.remaining,
         "lifetime_left_us": min(body.lifetime_left_us, _INT64_MAX),
         "freshness_us": min(body.freshness_us, _INT64_MAX),
-        "offered": [{"source": source, "seq": _signed(seq)} for source, seq in body.offered],
+        "offered": [{"source": source, "seq": signed64(seq)} for source, seq in body.offered],
         "flags": int(body.flags),
     }
 
@@ -47,7 +48,7 @@ def _subscription(body: Subscription) -> dict[str, Any]:
 def _publication(body: Publication) -> dict[str, Any]:
     return {
         "source": body.source,
-        "seq": _signed(body.seq),
+        "seq": signed64(body.seq),
         "age_us": min(body.age_us, _INT64_MAX),
         "flags": int(body.flags),
     }
