@@ -6,9 +6,9 @@ import json
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
-from router.predicates import Message
+from router.predicates import Message, Predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 from router.protocol import events
 from router.protocol.services.attention import Refresh, Register, Unregister, Upload
@@ -76,14 +76,20 @@ def _through(event: events.RequestUpdate) -> str:
     return f"request update through {where}"
 
 
-def _registered(data: bytes) -> Register:
-    app, predicate, *others = json.loads(data)
-    return Register(app, predicate_from_json(predicate), *others)
+def _fields(code: int, kind: type[E], describe: Callable[[E], str]) -> EventFormat[E]:
+    """Returns the format of a type whose content is the list of its fields, in JSON."""
+    types = get_type_hints(kind)
+    made: dict[Any, Callable[[Any], Any]] = {Predicate: predicate_from_json, Message: Message}
 
+    def encode(event: E, _wire: WholeFrame | None) -> bytes:
+        values = [getattr(event, name) for name in types]
+        return to_json([predicate_to_json(each) if isinstance(each, Predicate) else each for each in values])
 
-def _uploaded(data: bytes) -> Upload:
-    app, attributes = json.loads(data)
-    return Upload(app, Message(attributes))
+    def decode(data: bytes) -> E:
+        values = zip(json.loads(data), types.values(), strict=True)
+        return kind(*(made[of](each) if of in made else each for each, of in values))
+
+    return EventFormat(code, encode, decode, describe)
 
 
 _FORMATS: dict[type, EventFormat[Any]] = {
@@ -132,37 +138,20 @@ _FORMATS: dict[type, EventFormat[Any]] = {
         lambda data: events.HandlingTime(_F64.unpack(data)[0]),
         lambda event: f"that took {event.seconds * 1e6:.0f} us",
     ),
-    Register: EventFormat[Register](
+    Register: _fields(
         32,
-        lambda event, _wire: to_json(
-            [
-                *(event.app, predicate_to_json(event.predicate), event.max),
-                *(event.lifetime_s, event.freshness_s, event.refreshed),
-            ]
-        ),
-        _registered,
+        Register,
         lambda event: (
             f"application {event.app}: register at most {event.max} in {event.lifetime_s:g} s, "
             f"no older than {event.freshness_s:g} s: {format_predicate(event.predicate)}"
         ),
     ),
-    Refresh: EventFormat[Refresh](
-        33,
-        lambda event, _wire: to_json([event.app, event.subscription]),
-        lambda data: Refresh(*json.loads(data)),
-        lambda event: f"application {event.app}: refresh {event.subscription}",
+    Refresh: _fields(33, Refresh, lambda event: f"application {event.app}: refresh {event.subscription}"),
+    Unregister: _fields(
+        34, Unregister, lambda event: f"application {event.app}: unregister {event.subscription}"
     ),
-    Unregister: EventFormat[Unregister](
-        34,
-        lambda event, _wire: to_json([event.app, event.subscription]),
-        lambda data: Unregister(*json.loads(data)),
-        lambda event: f"application {event.app}: unregister {event.subscription}",
-    ),
-    Upload: EventFormat[Upload](
-        35,
-        lambda event, _wire: to_json([event.app, event.message]),
-        _uploaded,
-        lambda event: f"application {event.app}: publish {format_message(event.message)}",
+    Upload: _fields(
+        35, Upload, lambda event: f"application {event.app}: publish {format_message(event.message)}"
     ),
 }
 _BY_CODE: dict[int, EventFormat[Any]] = {known.code: known for known in _FORMATS.values()}
