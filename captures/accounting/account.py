@@ -26,8 +26,8 @@ from captures.rundir import RunLayout
 from captures.rundir.capture_list import LARGE_BYTES
 from captures.rundir.files import RunFolderError
 from captures.rundir.measures import write_accounting
-from captures.spark.reach import require_reach
 from captures.spark.session import failed, spark_session
+from captures.spark.workers import require_reach
 from captures.tables import TABLES, store
 from captures.tables.query import DatabaseError, OutOfMemory
 

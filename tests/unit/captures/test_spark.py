@@ -19,8 +19,8 @@ from pyspark.errors import PythonException
 from captures.accounting.texts import texts
 from captures.spark.folder import remove_abandoned
 from captures.spark.internals import context_runs
-from captures.spark.reach import _digest, _problem, require_reach
 from captures.spark.session import SessionError, write_archive
+from captures.spark.workers import _digest, _problem, require_reach
 from testbed.experiments.config.load import list_experiments, load_experiment
 from tests.support.paths import ROOT
 
