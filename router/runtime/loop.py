@@ -103,7 +103,7 @@ class RouterLoop:
         # The selector's own `select` costs more than some wake-ups' work.
         self._epoll = select.epoll.fromfd(os.dup(self._selector.fileno()))
         self._plane = None
-        compiles = guard is None and matcher == COMPILED and core.sends_messages
+        compiles = guard is None and matcher == COMPILED and core.service.sends_messages
         if compiles and (state := core.forwarding()) is not None:
             from router.forwarding.plane import DataPlane  # it comes with Numba
 

@@ -163,7 +163,7 @@ class _Prepared:
 
             public_keys = read_public_keys(Path(spec.signing_keys_path)).hex()
         guard = _guard(spec)
-        floor = 0 if guard is None else guard.floor
+        floor = 0 if guard is None else guard.windows.floor
         origin = Origin(
             spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation, public_keys, floor
         )
@@ -178,7 +178,7 @@ class _Prepared:
         service_records = (
             None if spec.service_records_path is None else ServiceRecords(spec.service_records_path, failed)
         )
-        if guard is not None and guard.windows_lost:
+        if guard is not None and guard.windows.lost:
             log.write_always(WINDOWS_LOST, {"file": spec.windows_path})
         return RouterLoop(
             origin.router(),

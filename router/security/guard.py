@@ -57,7 +57,7 @@ class Guard:
         own: its Ethernet source address.
         keys: shared with the others.
         incarnation: 32 bits, greater than at any earlier start under the keys.
-        windows: of the streams that it receives.
+        windows: of the streams that it receives; issuers of this run have begun above their floor, too.
         signer: signs what it issues; None: frames have no signatures.
 
     Attributes:
@@ -74,19 +74,9 @@ class Guard:
         self.neighbours: Callable[[], Iterable[int]] = tuple
         self._own = own
         self._keys = keys
-        self._windows = windows
+        self.windows = windows
         self._signer = signer
         self._counters = [incarnation << COUNTER_BITS] * 2
-
-    @property
-    def windows_lost(self) -> bool:
-        """See `Windows.lost`."""
-        return self._windows.lost
-
-    @property
-    def floor(self) -> int:
-        """See `Windows.floor`: issuers of this run have begun above it, too."""
-        return self._windows.floor
 
     def signed(self, frame: Frame) -> Frame:
         """The frame with the signature of this sender, if it issues the frame and the mode has signatures.
@@ -159,12 +149,12 @@ class Guard:
         stream = header.type in DATA
         # Who has the network key can invent addresses; a router without a table knows no neighbours so far.
         if (
-            not self._windows.has_room(sender, stream, _STRANGERS)
+            not self.windows.has_room(sender, stream, _STRANGERS)
             and sender != CONTROLLER_SOURCE
             and node_of(sender) not in {*self.neighbours()}
         ):
             return Refusal.UNKNOWN_SENDER, end
-        if not self._windows.accept(sender, stream, counter):
+        if not self.windows.accept(sender, stream, counter):
             return Refusal.REPLAYED, end
         return None, end
 

@@ -187,7 +187,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             if settings.signing_keys is not None:
                 from router.security.signatures import read_verifier  # it comes with cryptography
 
-                verifier = read_verifier(settings.signing_keys, self._guard.floor)
+                verifier = read_verifier(settings.signing_keys, self._guard.windows.floor)
         known = {} if settings.state is None else read_incarnations(settings.log)
         self._machine = Distribution(settings.network, legacy=legacy, verifier=verifier, incarnations=known)
         self._intake = FrameIntake(read_frame, guard=self._guard)

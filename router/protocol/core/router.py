@@ -193,11 +193,6 @@ class Router:
         )
 
     @property
-    def sends_messages(self) -> bool:
-        """See `router.protocol.services.Service`."""
-        return self._service.sends_messages
-
-    @property
     def service(self) -> Service:
         """The service of this router to applications."""
         return self._service

@@ -62,7 +62,7 @@ def test_each_receiver_of_a_vector_takes_the_frame(vector: Tagged) -> None:
         # The counters of the vectors are those of incarnation 1.
         taken = Windows(None, 0)
         made = guard(receiver)
-        made._windows = taken
+        made.windows = taken
         payload = opened(made, vector.ethernet)
         plain = {each.name: each.payload for each in WHOLE}
         assert payload == (encode(decode(payload)) if vector.plain is None else plain[vector.plain])

@@ -84,7 +84,7 @@ def test_every_captured_frame_is_authentic_at_its_receiver(runs: dict[str, RunLa
     frames = 0
     for node in range(5):
         receiver = guard(node_address(node), ring)
-        receiver._windows.floor = 0
+        receiver.windows.floor = 0
         for record in PcapReader(run.capture(f"host-{node}")).records():
             data = bytes(record.data)
             assert data[16] & Flags.TAGGED
