@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from router.protocol.core.router import Layer, Router
-from router.protocol.schemes import Row
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import RecordedEvent, Recording, RecordingError
@@ -105,47 +104,22 @@ def describe(recording: Recording) -> Iterator[str]:
         yield f"the recording is cut: {recording.cut}"
 
 
-@dataclass(frozen=True, slots=True)
-class RouterState:
-    """The state of a router at a time.
-
-    Attributes:
-        t_ns: the time, wall clock, ns.
-        epoch: the epoch in which the router originated; 0 before the first.
-        interfaces: interface -> neighbouring node.
-        table: the rows of its routing table.
-    """
-
-    t_ns: int
-    epoch: int
-    interfaces: Mapping[int, int]
-    table: tuple[Row, ...]
-
-
-def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
-    """Yields the states of a router at ascending times, from one replay.
+def state_at(path: Path, t_ns: int) -> Router:
+    """The router as it was at a time, by a replay.
 
     An event takes effect at the time at which the router handled it; the capture of the host link has its
     frame a little earlier. After the end of the recording the last state holds.
 
     Args:
-        times_ns: wall clock, ns.
+        t_ns: wall clock, ns.
 
     Raises:
         RecordingError: as `check`.
-        ValueError: the times do not ascend.
     """
     recording = Recording(path)
     router = new_router(recording)
-    core = router.core
-    inputs = recording.inputs()
-    following = next(inputs, None)
-    last_ns = None
-    for t_ns in times_ns:
-        if last_ns is not None and t_ns < last_ns:
-            raise ValueError(f"{t_ns} comes after {last_ns}; expected times in ascending order")
-        last_ns = t_ns
-        while following is not None and following.t_ns <= t_ns:
-            router.handle(following.event, following.at)
-            following = next(inputs, None)
-        yield RouterState(t_ns, core.epoch, core.interfaces(), core.rows())
+    for given in recording.inputs():
+        if given.t_ns > t_ns:
+            break
+        router.handle(given.event, given.at)
+    return router.core

@@ -13,7 +13,7 @@ from captures.rundir.clock import read_clock
 from router.predicates.printer import format_predicate
 from router.protocol.schemes import Row
 from router.recording.file import Recording
-from router.recording.replay import describe, states_at
+from router.recording.replay import describe, state_at
 from testbed.cli.arguments import add_run, moment_s
 from testbed.results.folders import find_run
 from testbed.results.recordings import Verdict, recorded_nodes, replay_run
@@ -103,10 +103,10 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
 def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
     t_ns = read_clock(RunLayout(run_dir)).time_of(at_s)
     for node in nodes:
-        (state,) = states_at(RunLayout(run_dir).recording(node), [t_ns])
-        put(f"r{node}, epoch {state.epoch}")
-        for row in state.table:
-            put(f"    {_described(row, state.interfaces)}: {format_predicate(row.predicate)}")
+        router = state_at(RunLayout(run_dir).recording(node), t_ns)
+        put(f"r{node}, epoch {router.epoch}")
+        for row in router.rows():
+            put(f"    {_described(row, router.interfaces())}: {format_predicate(row.predicate)}")
     return 0
 
 

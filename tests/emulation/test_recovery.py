@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from router.recording.replay import states_at
+from router.recording.replay import state_at
 from tests.support.command import output_of
 
 pytestmark = pytest.mark.emulation
@@ -47,9 +47,12 @@ def test_routers_whose_links_came_and_went_are_replayed(run_dir: Path) -> None:
     assert "5 routers" in output_of("replay", str(run_dir))
     epochs = [e["t_ns"] for e in lines(run_dir / "logs" / "controller.jsonl") if e["event"] == "committed"]
     # A tenth of a second after each commit, node 3 is in that epoch, and knows its neighbours of it.
-    states = list(states_at(RunLayout(run_dir).recording(3), [t_ns + 10**8 for t_ns in epochs]))
-    assert [state.epoch for state in states] == list(range(1, 2 + len(EVENTS)))
-    assert [sorted(state.interfaces.values()) for state in states] == [
+    states = []
+    for t_ns in epochs:
+        router = state_at(RunLayout(run_dir).recording(3), t_ns + 10**8)
+        states.append((router.epoch, sorted(router.interfaces().values())))
+    assert [epoch for epoch, _ in states] == list(range(1, 2 + len(EVENTS)))
+    assert [neighbours for _, neighbours in states] == [
         *([[2, 4]] * 2),
         [4],
         *([[2, 4]] * 2),

@@ -35,7 +35,7 @@ from router.recording import actions, events
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
-from router.recording.replay import check, describe, states_at
+from router.recording.replay import check, describe, state_at
 from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork
 from tests.support.attention_network import play as play_attention
 from tests.support.network_cases import PREDICATES, SEEDS, STEPS, Steps, World, play, worlds
@@ -178,11 +178,12 @@ def test_a_replay_answers_as_the_router_did(
             history = network.history[node]
             assert replayed.inputs == len(history)
             times = sorted({t_ns for t_ns, _, _ in history} | {EPOCH_NS - 1, EPOCH_NS + 10**9, 2 * EPOCH_NS})
-            for t_ns, state in zip(times, states_at(path, times), strict=True):
+            for t_ns in times[:: 1 + len(times) // 4]:
+                state = state_at(path, t_ns)
                 past = [entry for entry in history if entry[0] <= t_ns]
                 # The replay reads the wall clock with the precision of the router's own.
                 epoch, table = past[-1][1:] if past else (0, ())
-                assert (state.epoch, state.table) == (epoch, table)
+                assert (state.epoch, state.rows()) == (epoch, table)
 
 
 @settings(max_examples=25, deadline=None)
@@ -363,11 +364,6 @@ def _noticed(path: Path) -> bool:
     replayed = check(path)
     assert "ActionKind" not in str(replayed.difference)
     return (replayed.difference, replayed.cut) != (None, None)
-
-
-def test_times_must_ascend(path: Path) -> None:
-    with pytest.raises(ValueError, match="ascending"):
-        list(states_at(path, [2, 1]))
 
 
 def test_every_event_and_answer_can_be_read_by_people(path: Path) -> None:
