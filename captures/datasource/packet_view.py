@@ -102,10 +102,6 @@ class PacketDecoder:
         self._columns = columns
         self.schema = pa.schema([(name, PACKET_COLUMNS[name][0]) for name in columns])
 
-    def decode(self, block: Block) -> pa.RecordBatch:
-        """The packets of a block, in order."""
-        return self.together([self], JoinedBlocks([block]))
-
     def pass_over(self, block: Block) -> None:
         """Does nothing: no row depends on packets before it."""
 

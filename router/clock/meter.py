@@ -27,19 +27,10 @@ _WORK = {DEADLINE: "deadline", REQUEST: "request", COMPILED: "compiled"}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The contents of a slot.
+    """The contents of a slot, with the meanings of `captures.rundir.measures.PartLag`.
 
-    Attributes:
-        lag_s: greatest lag, experiment seconds.
-        lag_wall_s: greatest lag, wall seconds; at another time perhaps, when the rate was lower.
-        lag_at_s: when, seconds of the experiment clock.
-        turn_s: the longest turn of the loop, wall seconds.
-        turn_of: what that turn did last: the type of a frame, `deadline`, `request` or `compiled`; empty:
-            nothing.
-        turn_at_s: when it ended, seconds of the experiment clock.
-        turn_cpu_s: the greatest CPU time of a turn, seconds; of another turn perhaps: a turn during which
-            other processes had the processor is longer. Turns of compiled code alone, which forward at most
-            one batch, are left out.
+    `lag_at_s` and `turn_at_s` are seconds of the experiment clock. Turns of compiled code alone, which
+    forward at most one batch, do not count in `turn_cpu_s`.
     """
 
     lag_s: float
