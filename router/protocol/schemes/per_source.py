@@ -15,8 +15,7 @@ receivers are below (u, w): the exact quotient of PSF, hence as minimal.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -68,7 +67,7 @@ class _Epoch:
         behind: interface -> the classes of nodes reached through it, as bits.
         receivers: class -> the nodes of it that have a predicate.
         occupied: the classes that have receivers, as bits.
-        entries: key -> entry.
+        entries: source and child, or child and classes of receivers -> entry.
         of_source: what `_entries_of` remembers.
         unions: classes, as bits -> the disjunction of the predicates of their nodes. Sources with the same
             receivers below a child share it.
@@ -78,8 +77,8 @@ class _Epoch:
     behind: dict[int, int]
     receivers: dict[int, set[int]] = field(default_factory=dict)
     occupied: int = 0
-    entries: dict[Hashable, _Entry] = field(default_factory=dict)
-    of_source: dict[Hashable, _OfSource] = field(default_factory=dict)
+    entries: dict[tuple[int, int], _Entry] = field(default_factory=dict)
+    of_source: dict[int, _OfSource] = field(default_factory=dict)
     unions: dict[int, PredicateBuilder] = field(default_factory=dict)
 
     def outdate(self, classes: int) -> None:
@@ -92,7 +91,8 @@ class PerSource(Identified):
     """F_u for each source, by child."""
 
     needs_subtrees: ClassVar[bool] = True
-    #: Whether each source has entries of its own.
+    #: Whether each source has entries of its own; otherwise sources share an entry for each set of receivers
+    #: below a child.
     copies: ClassVar[bool]
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
@@ -110,20 +110,6 @@ class PerSource(Identified):
         matched = self.routing.match(self.context.content.message_in(frame), asked.among)
         interfaces = [asked.entries[each].interface for each in matched if each != LOCAL_INTERFACE]
         return Outputs(frozenset(interfaces), LOCAL_INTERFACE in matched)
-
-    @abstractmethod
-    def key(self, source: int, branch: Branch, interface: int, classes: int) -> Hashable:
-        """The name of the entry for a source and a child.
-
-        Two sources with the same key share an entry.
-
-        Args:
-            classes: the classes of nodes below that have receivers, as bits.
-        """
-
-    @abstractmethod
-    def _source_key(self, source: int, branch: Branch) -> Hashable:
-        """Equal for sources that have all entries in common whatever is advertised."""
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         actions = super().epoch_changed(now, first)
@@ -176,7 +162,8 @@ class PerSource(Identified):
 
     def _entries_of(self, epoch: _Epoch, source: int, branch: Branch) -> _OfSource:
         """The entries for one source, with the predicates of the nodes below."""
-        name = self._source_key(source, branch)
+        # Sources of one class have all entries in common, whatever is advertised.
+        name = source if self.copies else branch.subtree_id
         found = epoch.of_source.get(name)
         if found is None:
             entries = {entry.number: entry for entry in self._of_source(epoch, source, branch)}
@@ -190,7 +177,7 @@ class PerSource(Identified):
     def _of_source(self, epoch: _Epoch, source: int, branch: Branch) -> Iterator[_Entry]:
         """The entries for one source; those that are not there yet are made."""
         for interface, classes in self._below(epoch, branch):
-            key = self.key(source, branch, interface, classes)
+            key = (source, interface) if self.copies else (interface, classes)
             entry = epoch.entries.get(key)
             if entry is None:
                 if self._free:
@@ -259,20 +246,8 @@ class PerSourceForwarding(PerSource):
 
     copies: ClassVar[bool] = True
 
-    def key(self, source: int, branch: Branch, interface: int, classes: int) -> Hashable:  # noqa: ARG002
-        return source, interface
-
-    def _source_key(self, source: int, branch: Branch) -> Hashable:  # noqa: ARG002
-        return source
-
 
 class ImprovedPerSource(PerSource):
     """iPS: an entry for each set of receivers below and child."""
 
     copies: ClassVar[bool] = False
-
-    def key(self, source: int, branch: Branch, interface: int, classes: int) -> Hashable:  # noqa: ARG002
-        return interface, classes
-
-    def _source_key(self, source: int, branch: Branch) -> Hashable:  # noqa: ARG002
-        return branch.subtree_id
