@@ -96,15 +96,10 @@ def values(inputs: Inputs) -> dict[str, str]:
         "window_s": double(WINDOW_S),
         "step_s": double(STEP_S),
         "steps": str(_STEPS - 1),
-        # The window is never shorter than 10 ms of wall time: it would hold single messages.
-        **missed_window(max(0.25, 0.01 * max(inputs.clock.rates))),
+        # The window, of five steps, is never shorter than 10 ms of wall time: it would hold single messages.
+        "missed_step_s": double(max(0.25, 0.01 * max(inputs.clock.rates)) / 5),
+        "missed_steps": "4",
     }
-
-
-def missed_window(window_s: float) -> dict[str, str]:
-    """The values for the curve of missed deliveries with a window, experiment seconds."""
-    step_s = window_s / 5
-    return {"missed_step_s": double(step_s), "missed_steps": str(max(1, round(window_s / step_s)) - 1)}
 
 
 #: The most stages that a line of progress names.

@@ -6,7 +6,7 @@ import math
 import random
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -347,7 +347,9 @@ class DataPlane:
             return
         self._routing_seen = routing.changes
         numbers = self._matcher.lay_out()
-        self._dense = _dense_numbers(numbers)
+        #: By entry of the routing table: its number in the matcher, 0 for an entry that it lacks.
+        self._dense = np.zeros(max(numbers, default=0) + 1, np.int32)
+        self._dense[list(numbers)] = list(numbers.values())
         row[layout.DENSE], row[layout.DENSE_SIZE] = address_of(self._dense), len(self._dense)
         size = max(numbers.values(), default=0) + 1
         self._flags = np.zeros((2, size), np.uint8)
@@ -394,13 +396,6 @@ def _rows(state: ForwardingState, table: EpochTable) -> tuple[_Longs, _Longs]:
 def _child(interface: int, entry: int | None) -> tuple[int, int, int, int]:
     page, bit = divmod(interface - 1, PORTS_PER_PAGE)
     return interface, -1 if entry is None else entry, page, 1 << bit
-
-
-def _dense_numbers(numbers: Mapping[int, int]) -> npt.NDArray[np.int32]:
-    """int32 by entry of the routing table: its number in the matcher, 0 for an entry that it lacks."""
-    dense = np.zeros(max(numbers, default=0) + 1, np.int32)
-    dense[list(numbers)] = list(numbers.values())
-    return dense
 
 
 def warm() -> None:

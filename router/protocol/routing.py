@@ -188,19 +188,12 @@ class RoutingTable:
         self.changes += 1
         if self.matcher is not None:
             self.unsynced.add(interface)
-        if self._max_filters is not None:
-            known = self._bounded(interface, known, self._max_filters)
+        most = self._max_filters
+        # Twice the bound, so that the work is done once for many filters that come in.
+        if most is not None and interface != LOCAL_INTERFACE and len(known) > 2 * most:
+            known = self._content.builder(self._content.widened(known.predicate, most))
         self.filters += known.members.bit_count() - before
         if known.members:
             self._predicates[interface] = known
         else:
             self._predicates.pop(interface, None)
-
-    def _bounded(self, interface: int, known: PredicateBuilder, most: int) -> PredicateBuilder:
-        """`known`, or what it is over-simplified to if it has grown too large (section 3.5.6).
-
-        Twice the bound, so that the work is done once for many filters that come in.
-        """
-        if interface == LOCAL_INTERFACE or len(known) <= 2 * most:
-            return known
-        return self._content.builder(self._content.widened(known.predicate, most))

@@ -58,14 +58,6 @@ def _plain(code: int, event: E) -> EventFormat[E]:
     return EventFormat(code, lambda _event, _wire: b"", lambda _data: event, lambda _event: name)
 
 
-def _sorted_or_none(interfaces: frozenset[int] | None) -> list[int] | None:
-    return None if interfaces is None else sorted(interfaces)
-
-
-def _set_or_none(numbers: list[int] | None) -> frozenset[int] | None:
-    return None if numbers is None else frozenset(numbers)
-
-
 def listed(numbers: Iterable[int]) -> str:
     """Returns numbers in ascending order as text."""
     return ", ".join(map(str, sorted(numbers)))
@@ -127,8 +119,8 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     ),
     events.RequestUpdate: EventFormat[events.RequestUpdate](
         8,
-        lambda event, _wire: to_json(_sorted_or_none(event.interfaces)),
-        lambda data: events.RequestUpdate(_set_or_none(json.loads(data))),
+        lambda event, _wire: to_json(None if event.interfaces is None else sorted(event.interfaces)),
+        lambda data: events.RequestUpdate(frozenset(json.loads(data)) if data != b"null" else None),
         _through,
     ),
     events.Settle: _plain(9, events.Settle()),
