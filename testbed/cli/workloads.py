@@ -12,6 +12,7 @@ from typing import TextIO
 from rich.console import Console
 
 from router.matching.engines import COMPILED, DEFAULT, ENGINES
+from router.options import options_of
 from router.predicates import SYMBOLS, Operator
 from router.predicates.lexer import COMPARISONS
 from testbed.cli.arguments import add_experiment, load
@@ -67,24 +68,13 @@ _DEFAULTS = MatchingWorkload()
 
 
 def add_matching(parser: ArgumentParser) -> None:
-    numbers: tuple[tuple[str, type, str], ...] = (
-        ("constraints", int, "constraints of the whole table, at most 5,000,000"),
-        ("interfaces", int, "interfaces, numbered from 1, at most 1,000,000"),
-        ("messages", int, "messages, at most 1,000,000,000"),
-        ("seed", int, "seed; it does not change the dictionary"),
-        ("words", int, "size of the dictionary of names and strings"),
-        ("zipf", float, "exponent of Zipf's law; 0 is uniform"),
-        ("strings-percent", float, "how many values are strings; the others are integers"),
-        ("integers", int, "integers are 0 to N - 1"),
-    )
-    for name, kind, text in numbers:
-        default = getattr(_DEFAULTS, name.replace("-", "_"))
+    for option in options_of(MatchingWorkload):
         parser.add_argument(
-            f"--{name}",
-            type=kind,
-            default=default,
+            f"--{option.key.replace('_', '-')}",
+            type=int if option.kind == "integer" else float,
+            default=option.default,
             metavar="N",
-            help=f"{text} ({default:,})".replace("%", "%%"),
+            help=f"{option.doc[0].lower()}{option.doc[1:-1]} ({option.default:,})",
         )
     for name, what in (
         ("filter-constraints", "constraints of a filter"),

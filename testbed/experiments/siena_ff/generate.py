@@ -24,13 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
+from router.options import check, setting
 from router.predicates import INTEGER_MAX, STRING_ONLY, Message, Operator, Type, Value
 from router.predicates.lexer import KEYWORDS
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 
-CONSTRAINTS_MAX = 5_000_000
-INTERFACES_MAX = 1_000_000
-MESSAGES_MAX = 1_000_000_000
 INTEGER_OPERATORS: Mapping[Operator, float] = {Operator.EQ: 60, Operator.LT: 20, Operator.GT: 20}
 STRING_OPERATORS: Mapping[Operator, float] = {
     Operator.EQ: 35,
@@ -47,48 +45,42 @@ class MatchingWorkload:
     """Parameters of a table and of messages to it; the same parameters give the same table and messages.
 
     Attributes:
-        constraints: in the whole table, exactly; the last filter is cut where they end.
-        interfaces: numbered from 1.
-        messages: how many.
         filter_constraints: fewest and most constraints of a filter (uniform).
         message_attributes: fewest and most attributes of a message (uniform).
-        words: size of the dictionary.
-        zipf: exponent of Zipf's law, of names and of string values; 0 is uniform.
-        strings_percent: how many values are strings.
-        integers: integers are 0 to integers - 1 (uniform).
         integer_operators, string_operators: weights; any scale.
 
     Raises:
         InputError: a parameter is out of range, or they contradict each other.
     """
 
-    constraints: int = 100_000
-    interfaces: int = 100
-    messages: int = 1_000
-    seed: int = 1
+    constraints: int = setting(
+        100_000, "Constraints of the whole table, the last filter cut where they end.", low=1, high=5_000_000
+    )
+    interfaces: int = setting(100, "Interfaces, numbered from 1.", low=1, high=1_000_000)
+    messages: int = setting(1_000, "Number of messages.", low=0, high=1_000_000_000)
+    seed: int = setting(1, "Seed; it does not change the dictionary.", low=0)
     filter_constraints: tuple[int, int] = (1, 6)
     message_attributes: tuple[int, int] = (5, 10)
-    words: int = 1_000
-    zipf: float = 1.0
-    strings_percent: float = 50.0
-    integers: int = 100
+    words: int = setting(1_000, "Size of the dictionary of names and strings.", low=1, high=1_000_000)
+    zipf: float = setting(
+        1.0, "Exponent of Zipf's law, of names and string values; 0 is uniform.", low=0, high=3
+    )
+    strings_percent: float = setting(
+        50.0, "Percentage of values that are strings; the others are integers.", low=0, high=100
+    )
+    integers: int = setting(100, "Integers are 0 to N - 1 (uniform).", low=1, high=INTEGER_MAX)
     integer_operators: Mapping[Operator, float] = field(default_factory=lambda: INTEGER_OPERATORS)
     string_operators: Mapping[Operator, float] = field(default_factory=lambda: STRING_OPERATORS)
 
     def __post_init__(self) -> None:
-        _within("constraints", self.constraints, 1, CONSTRAINTS_MAX)
-        _within("interfaces", self.interfaces, 1, INTERFACES_MAX)
-        _within("messages", self.messages, 0, MESSAGES_MAX)
-        _within("seed", self.seed, 0, None)
-        _within("words", self.words, 1, 1_000_000)
-        _within("zipf", self.zipf, 0, 3)
-        _within("strings_percent", self.strings_percent, 0, 100)
-        _within("integers", self.integers, 1, INTEGER_MAX)
-        for name, (fewest, most) in (
-            ("filter_constraints", self.filter_constraints),
-            ("message_attributes", self.message_attributes),
+        with reading():
+            check(self)
+        for name, least, (fewest, most) in (
+            ("filter_constraints", 1, self.filter_constraints),
+            ("message_attributes", 0, self.message_attributes),
         ):
-            _within(name, fewest, 1 if name == "filter_constraints" else 0, most)
+            if not least <= fewest <= most:
+                raise InputError(f"{name}: {fewest}-{most}; expected {least} or more, in ascending order")
             if most > self.words:
                 raise InputError(f"{name}: {most} different names, but the dictionary has {self.words} words")
         for name, operators in (
@@ -99,12 +91,6 @@ class MatchingWorkload:
                 raise InputError(f"{name}: expected finite weights of 0 or more, at least one of them more")
         if wrong := STRING_ONLY & self.integer_operators.keys():
             raise InputError(f"integer_operators: {min(wrong).name.lower()} is for strings only")
-
-
-def _within(name: str, value: float, least: float, most: float | None) -> None:
-    if not (least <= value and (most is None or value <= most)):
-        limits = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
-        raise InputError(f"{name}: expected {limits}, found {value:,}")
 
 
 _ONSETS = ("b c d f g h j k l m n p r s t v w z " * 2 + "br ch cl cr dr fl gr pl pr sh sl st th tr").split()
