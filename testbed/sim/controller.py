@@ -16,7 +16,7 @@ from router.wire.header import HOST_PORT
 from testbed.controller import events
 from testbed.controller.distribution import Distribution
 from testbed.controller.trees import LAYERS, router_tables
-from testbed.experiments.events.network import NetworkState
+from testbed.experiments.events.network import Ends, NetworkState
 from testbed.sim import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos import Link, Topology
@@ -132,16 +132,13 @@ class SimulatedNetwork:
         for link in links:
             self._follow(link)
 
-    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
-        """Gives a link other properties; returns the link as it is then."""
-        ends = frozenset((u, v))
-        changed = self._links[ends] = replace(self._links[ends], **properties)  # type: ignore[arg-type]
-        self._fabric.shape_link(changed)
-        return changed
-
-    def shape_links(self, properties: Mapping[str, float | None]) -> None:
-        for u, v in self._links:
-            self.shape_link(u, v, properties)
+    def shape(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
+        """Gives links other properties; returns the links as they are then."""
+        pairs = list(self._links) if ends is None else [frozenset(ends)]
+        for pair in pairs:
+            self._links[pair] = replace(self._links[pair], **properties)  # type: ignore[arg-type]
+            self._fabric.shape_link(self._links[pair])
+        return [self._links[pair] for pair in pairs]
 
     def _follow(self, link: Link) -> None:
         """Sets a link to the state that results from all faults so far; both ends report a change."""

@@ -181,7 +181,7 @@ def test_links_have_their_properties_after_the_switches_were_started_again(folde
         network.start_links()
         network.start_switches()
         network.shape_as_declared()
-        network.shape_link(0, 1, {"bandwidth_mbps": 7.0})
+        network.shape((0, 1), {"bandwidth_mbps": 7.0})
         network.daemons.of(0).kill(SWITCHES)
         network.restart_daemon(0, SWITCHES)
         network.daemons.remove_bridge(3)
@@ -194,6 +194,6 @@ def test_links_have_their_properties_after_the_switches_were_started_again(folde
                 shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
                 assert f"rate {rate}Mbit" in shown
         # And take further changes.
-        assert network.shape_link(0, 1, {"bandwidth_mbps": 9.0}).bandwidth_mbps == 9
+        assert network.shape((0, 1), {"bandwidth_mbps": 9.0})[0].bandwidth_mbps == 9
     finally:
         network.stop()

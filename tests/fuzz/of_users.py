@@ -178,6 +178,6 @@ def control() -> Run:
             network.set_node(node.id, True)
         for link in topology.links:
             network.set_link(link.u, link.v, True)
-        network.shape_links(dict.fromkeys(PROPERTIES))
+        network.shape(None, dict.fromkeys(PROPERTIES))
 
     return run

@@ -25,7 +25,7 @@ from captures.rundir.faults import CommandRecord, append_command
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.schema import ExperimentError, Problems
-from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
+from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl, links_between
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError, reading
 from topos import Topology
@@ -154,9 +154,9 @@ class Commands:
     def _impair(self, request: Request, event: LinkImpair) -> None:
         if event.link is None:
             raise InputError(f"{event.action}: expected the nodes at the ends of a link")
-        (link,) = event.among(self.topology)
+        (link,) = links_between(self.topology, event.link)
         try:
-            changed = self.network.shape_link(*event.link, event.properties)
+            (changed,) = self.network.shape(event.link, event.properties)
         except RunError as error:
             # The kernel takes no such value. One end may have had it for a moment, and lost frames.
             self._log(request, link.index, str(error))

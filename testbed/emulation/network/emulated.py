@@ -34,7 +34,7 @@ from testbed.emulation.network.switch_daemons import (
     SwitchDaemons,
     switches_per_daemon,
 )
-from testbed.experiments.events.network import NetworkState
+from testbed.experiments.events.network import Ends, NetworkState, links_between
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
@@ -287,20 +287,6 @@ class EmulatedNetwork:
             intfName2=names[1],
         )
 
-    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
-        """Gives a link other properties while it is in use, at both ends; returns the link as it is then.
-
-        Args:
-            properties: values of `topos.Link` by their names; None takes a property away.
-
-        Raises:
-            InputError: the kernel cannot provide a property, or properties contradict each other.
-            RunError: a command failed; both ends have the properties that they had before, or the error says
-                that they have not.
-        """
-        joining = [link for link in self.topology.links if {link.u, link.v} == {u, v}]
-        return self._shape(joining, properties)[0]
-
     def spans(self) -> list[Span]:
         """Returns the times in which links had the same properties, up to now, in order of their ends.
 
@@ -343,15 +329,22 @@ class EmulatedNetwork:
                 then[link.index, node] = now if self.kernel.netem else Counted(waited=now.waited)
         return found, then
 
-    def shape_links(self, properties: Mapping[str, float | None]) -> None:
-        """Gives all links properties, as `shape_link`, with as few commands as there are namespaces."""
-        self._shape(self.topology.links, properties)
+    def shape(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
+        """Gives links other properties while they are in use, with a command of each kind a namespace.
 
-    def _shape(self, links: Sequence[Link], properties: Mapping[str, float | None]) -> list[Link]:
-        """Gives links properties; returns them as they are then.
+        Args:
+            ends: the nodes at the ends of a link; None: all links.
+            properties: values of `topos.Link` by their names; None takes a property away.
 
-        Raises InputError, RunError as `shape_link`.
+        Returns:
+            The links as they are then.
+
+        Raises:
+            InputError: the kernel cannot provide a property, or properties contradict each other.
+            RunError: a command failed; both ends have the properties that they had before, or the error says
+                that they have not.
         """
+        links = links_between(self.topology, ends)
         before = [self._reshaped.get(link.index, link) for link in links]
         after = [replace(link, **properties) for link in before]  # type: ignore[arg-type]
         for link in after:

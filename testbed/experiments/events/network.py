@@ -20,6 +20,13 @@ from testbed.experiments.events.parts import PartFault
 from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
 
+#: The nodes at the ends of a link; None: of all links.
+Ends = tuple[int, int] | None
+
+
+def links_between(topology: Topology, ends: Ends) -> list[Link]:
+    return [link for link in topology.links if ends is None or {link.u, link.v} == set(ends)]
+
 
 class NetworkControl(Protocol):
     """The changes that faults make to a network.
@@ -30,15 +37,13 @@ class NetworkControl(Protocol):
     def set_link(self, u: int, v: int, up: bool) -> None:
         """Takes the link between two nodes down or up."""
 
-    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
-        """Gives the link between two nodes other properties; returns the link as it is then.
+    def shape(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
+        """Gives the links between two nodes other properties; returns the links as they are then.
 
         Args:
+            ends: None: all links.
             properties: values of `topos.Link` by their names; None takes a property away.
         """
-
-    def shape_links(self, properties: Mapping[str, float | None]) -> None:
-        """Gives all links properties, as `shape_link`."""
 
     def set_node(self, node: int, up: bool) -> None:
         """Cuts a node off from the network, its host link and all its links, or joins it to the network."""
@@ -171,10 +176,6 @@ class LinkImpair(Fault):
         given = {name: getattr(self, name) for name in PROPERTIES}
         return {name: value or None for name, value in given.items() if value is not None}
 
-    def among(self, topology: Topology) -> list[Link]:
-        ends = self.link and set(self.link)
-        return [link for link in topology.links if ends is None or {link.u, link.v} == ends]
-
     def check(self, topology: Topology) -> Iterator[Problem]:
         if self.link is not None:
             yield from _check_joined(self.link, topology)
@@ -182,10 +183,7 @@ class LinkImpair(Fault):
             yield "at_s", f"no property is given; expected some of {', '.join(PROPERTIES)}"
 
     def apply(self, network: NetworkControl) -> None:
-        if self.link is None:
-            network.shape_links(self.properties)
-        else:
-            network.shape_link(*self.link, self.properties)
+        network.shape(self.link, self.properties)
 
 
 def impaired(topology: Topology, events: Iterable[Event]) -> tuple[dict[int, list[Link]], list[str]]:
@@ -199,7 +197,7 @@ def impaired(topology: Topology, events: Iterable[Event]) -> tuple[dict[int, lis
     for event in sorted(events, key=lambda event: event.at_s):
         if not isinstance(event, LinkImpair):
             continue
-        for link in event.among(topology):
+        for link in links_between(topology, event.link):
             known = states.setdefault(link.index, [])
             changed = replace(known[-1] if known else link, **event.properties)  # type: ignore[arg-type]
             known.append(changed)

@@ -16,6 +16,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.faults import lossy_links, read_commands
 from testbed.emulation.control.commands import LINE_LIMIT, Commands
+from testbed.experiments.events.network import Ends
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
@@ -36,12 +37,10 @@ class Changes:
     def set_node(self, node: int, up: bool) -> None:
         self.made.append((node, up))
 
-    def shape_links(self, properties: Mapping[str, float | None]) -> None:
-        raise AssertionError(f"all links {properties}")
-
-    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
-        self.made.append((u, v, dict(properties)))
-        return replace(ring(5).links[0], **properties)  # type: ignore[arg-type]
+    def shape(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
+        assert ends is not None
+        self.made.append((*ends, dict(properties)))
+        return [replace(ring(5).links[0], **properties)]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -177,7 +176,7 @@ def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_
         raise RunError("tc: rate is 0")
 
     network = Changes()
-    monkeypatch.setattr(network, "shape_link", refuse)
+    monkeypatch.setattr(network, "shape", refuse)
     event = _impaired(0, 1, bandwidth_mbps=1e-9)
     answer = _ask(_commands(run, network), do="fault", event=event, command="link 0 1 set x")
     assert answer == {"ok": False, "error": "tc: rate is 0"}

@@ -58,13 +58,13 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     link = next(link for link in network.topology.links if {link.u, link.v} == {0, 11})
     first, second = f"s{link.u}-e{link.u_port}", f"s{link.v}-e{link.v_port}"
     if before is not None:
-        network.shape_link(0, 11, {"bandwidth_mbps": before})
+        network.shape((0, 11), {"bandwidth_mbps": before})
     # The second end is not as the network left it, so that its change fails after that of the first.
     spoil = "" if before is None else f"qdisc del dev {second} root\n"
     spoil += f"qdisc add dev {second} root handle 1: pfifo"
     run_inside(network.switch_namespaces[link.v], ["tc", "-batch", "-"], f"{spoil}\n")
     with pytest.raises(RunError, match="Command failed"):
-        network.shape_link(0, 11, {"bandwidth_mbps": 7.0})
+        network.shape((0, 11), {"bandwidth_mbps": 7.0})
     for node, device in ((link.u, first), (link.v, second)):
         shown = _queues(network, node, device)
         assert ("rate 5Mbit" in shown) == (before is not None), shown
@@ -74,7 +74,7 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     assert [each.link.bandwidth_mbps for each in spans] == ([] if before is None else [before] * 4)
     assert all(a.ended_ns <= b.began_ns for a, b in zip(spans[:2], spans[2:], strict=True))
     # The link takes another change, as if nothing had been.
-    assert network.shape_link(0, 11, {"bandwidth_mbps": 9.0}).bandwidth_mbps == 9
+    assert network.shape((0, 11), {"bandwidth_mbps": 9.0})[0].bandwidth_mbps == 9
     assert all(
         "rate 9Mbit" in _queues(network, node, device) for node, device in ((link.u, first), (link.v, second))
     )
@@ -89,8 +89,8 @@ def test_former_properties_of_a_link_count_while_they_may_delay_a_frame(
     def rates() -> set[float | None]:
         return {link.bandwidth_mbps for link in network.links_so_far(quiet_period_s)}
 
-    network.shape_link(0, 1, {"bandwidth_mbps": 5.0})
-    network.shape_link(0, 1, {"bandwidth_mbps": None})
+    network.shape((0, 1), {"bandwidth_mbps": 5.0})
+    network.shape((0, 1), {"bandwidth_mbps": None})
     assert rates() == {5, None}
     clock[0] += 10**10
     assert rates() == {None}
@@ -101,12 +101,12 @@ def test_a_running_link_is_refused_what_needs_netem(network: EmulatedNetwork, na
     """As `cbcb link U V set` and events ask for it; the link stays as it was."""
     if network.kernel.netem:
         pytest.skip("this kernel has netem")
-    before = network.shape_link(0, 1, {"bandwidth_mbps": 5.0})
+    before = network.shape((0, 1), {"bandwidth_mbps": 5.0})
     properties = {"delay_ms": 5.0, name: 3.0}
     text = f"link 0-1 asks for delay_ms = {properties['delay_ms']:g}, which needs the kernel's sch_netem"
     with pytest.raises(InputError, match=re.escape(text)):
-        network.shape_link(0, 1, properties)
-    assert network.shape_link(0, 1, {}) == before
+        network.shape((0, 1), properties)
+    assert network.shape((0, 1), {}) == before
 
 
 def test_all_links_change_with_one_command_of_each_kind_a_namespace(
@@ -125,7 +125,7 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
     monkeypatch.setattr(namespaces, "run_inside", counted)
     for rate, loss in ((5.0, 1.0), (7.0, 2.0)):
         asked.clear()
-        network.shape_links({"bandwidth_mbps": rate, "loss_percent": loss})
+        network.shape(None, {"bandwidth_mbps": rate, "loss_percent": loss})
         assert len(asked) == len(set(asked))
         for link in network.topology.links:
             for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
