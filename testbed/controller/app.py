@@ -26,6 +26,7 @@ from captures.rundir.controller import (
 from router.clock import ClockPage
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import NOTHING, Meter
+from router.records.json_file import write_json
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
 from router.wire.format import DecodeReason
 from router.wire.frames import BroadcastTable, Frame
@@ -40,7 +41,7 @@ from router.wire.intake import FrameIntake
 from testbed.controller import events
 from testbed.controller.distribution import Distribution
 from testbed.controller.framework import loaded
-from testbed.controller.liveness import read_incarnations, read_legacy, write_legacy
+from testbed.controller.liveness import read_incarnations, read_legacy
 from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.trees import LAYERS, router_tables, spt_trees
@@ -260,7 +261,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
                 _HUB.spawn(self._compute, action)
             case events.Bequeath(legacy):
                 if self._state is not None:
-                    write_legacy(self._state, legacy)
+                    write_json(self._state, legacy)
 
     def _compute(self, request: events.ComputeTables) -> None:
         def compute() -> tuple[dict[int, BroadcastTable], dict[int, dict[int, Rule]]]:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from captures.rundir.controller import controller_events
 from captures.rundir.files import RunFolderError, read_json
-from router.records.json_file import write_json
 from router.wire.header import HOST_PORT
 from topos import Link, Topology
 
@@ -40,15 +39,6 @@ class Legacy:
     members: frozenset[int] = frozenset()
     down_ports: frozenset[tuple[int, int]] = frozenset()
     seq: int = 0
-
-
-def write_legacy(path: Path, legacy: Legacy) -> None:
-    """Writes the file whole or not at all.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    write_json(path, legacy)
 
 
 def read_legacy(path: Path) -> Legacy | None:

@@ -9,6 +9,7 @@ import pytest
 
 from captures.rundir.controller import ControllerLog, RouterHello
 from captures.rundir.epochs import NETWORK_EVENTS
+from router.records.json_file import write_json
 from router.wire.frames import Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
@@ -19,7 +20,7 @@ from testbed.controller.events import (
     SendFrame,
     SwitchConnected,
 )
-from testbed.controller.liveness import read_incarnations, read_legacy, write_legacy
+from testbed.controller.liveness import read_incarnations, read_legacy
 from tests.support.controller_network import TIMING, Network, acknowledgement, brought_up
 from topos.generators import ring
 
@@ -245,7 +246,7 @@ def test_the_legacy_survives_the_file(tmp_path: Path) -> None:
     former = brought_up(ring(4))
     path = tmp_path / "state.json"
     assert read_legacy(path) is None
-    write_legacy(path, former.legacies[-1])
+    write_json(path, former.legacies[-1])
     assert read_legacy(path) == former.legacies[-1]
     path.write_text("{}")
     assert read_legacy(path) is None
