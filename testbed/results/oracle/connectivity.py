@@ -112,16 +112,11 @@ def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) 
     switches = {
         words for each in changes for words in each.events if words.partition(" ")[0] in _SWITCH_EVENTS
     }
-    found += [
-        (record["t_ns"], end(record["t_ns"], switches))
-        for record in faults
-        if (record["part"], record["what"]) == ("switches", "killed")
-    ]
-    found += [
-        (record["t_ns"], end(record["t_ns"], {f"{word} {record['node']}" for word in _SWITCH_EVENTS}))
-        for record in faults
-        if (record["part"], record["what"]) == ("switch", "killed")
-    ]
+    for record in faults:
+        if record["part"] in ("switches", "switch") and record["what"] == "killed":
+            own = {f"{word} {record.get('node')}" for word in _SWITCH_EVENTS}
+            words = own if record["part"] == "switch" else switches
+            found.append((record["t_ns"], end(record["t_ns"], words)))
     return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
 
 

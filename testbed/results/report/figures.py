@@ -134,7 +134,7 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
             axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=_line_width())
         logarithmic = _axis_of_rates(axes, frames.to_numpy(dtype=float) / width)
         axes.set_ylabel("frames per experiment second")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0, handlelength=1.2)
+        _legend_above(axes, 6)
         _time_axis(axes, edges[-1])
     totals = ", ".join(f"{int(frames[kind].sum())} {kind}" for kind in order)
     scale = " Logarithmic scale above its first mark." if logarithmic else ""
@@ -204,8 +204,7 @@ def _rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str,
             axes.plot(points["t_s"], points[column], color=colour, label=label)
         axis_from_zero(axes, float(points[list(lines)].to_numpy().max()))
         axes.set_ylabel(unit)
-        columns = len(lines)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=1.2)
+        _legend_above(axes, len(lines))
         _time_axis(axes, float(points["t_s"].max()))
     return Drawing(figure, note)
 
@@ -255,14 +254,7 @@ def utilisation(
         axis_from_zero(axes, factor * float(by_bin.max().max()))
         axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
         # Also in the column of a paper.
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=2,
-            borderaxespad=0,
-            handlelength=1.0,
-            columnspacing=1.0,
-        )
+        _legend_above(axes, 2, handlelength=1.0, columnspacing=1.0)
         _time_axis(axes, edges[-1])
     worst = busy.loc[busy[column].idxmax()]
     note = (
@@ -346,6 +338,11 @@ def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
 def _line_width() -> float:
     """Returns the width of lines in the style in force, points: steps have another by themselves."""
     return float(mpl.rcParams["lines.linewidth"])
+
+
+def _legend_above(axes: Axes, columns: int, **spacing: Any) -> None:
+    spacing = {"handlelength": 1.2, **spacing}
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, **spacing)
 
 
 def _time_axis(axes: Axes, end_s: float) -> None:
