@@ -1,1 +1,10 @@
 """The papers' evaluation, reproduced: experiments, statements that are held against them, pages."""
+
+#: The layers that the papers compare.
+LAYERS = ("spt", "spanning-tree")
+#: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
+AMENDED = (
+    *("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast-4", "multicast-16"),
+    *("spt", "rpf", "attention"),
+)
+UNCHANGED = ("pif-strict", "flooding", "spanning-tree")

@@ -5,20 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from testbed.evaluation.figures.reproduction import (
-    EMULATED,
-    LAYERS,
-    PAPER,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    band_of,
-    by_interval,
-    by_tolerance,
-    common,
-)
+from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 #: Least time between two RAs of a router, s (the authors' script: RA timer, mean 200 s).
 _LIMIT_S = 200.0
@@ -76,12 +64,12 @@ class Advertisements(Reproduction):
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)
     emulated_scale = 100.0
-    sizes = ("small", PAPER, EMULATED)
+    sizes = ("small", "paper", "emulated")
 
     def cases(self, size: str) -> list[Case]:
-        nodes = {"small": 25, PAPER: 100, EMULATED: 50}[size]
+        nodes = {"small": 25, "paper": 100, "emulated": 50}[size]
         changing = [changes for changes, every in _CHANGES.items() if every]
-        if size == EMULATED:
+        if size == "emulated":
             free = [_case(nodes, "spt", changes, _FREE) for changes in changing]
             return [*(_case(nodes, "spt", changes) for changes in _CHANGES), *free]
         found = [_case(nodes, layer, changes) for layer in LAYERS for changes in _CHANGES]
@@ -106,20 +94,20 @@ class Advertisements(Reproduction):
                 results.differences(by[layer, each, "every 5 min"], "share", by[layer, each, "every 10 min"])
                 for each in (variant, _FREE)
             )
-            yield by_interval(
+            yield Statement.by_interval(
                 f"{where}: 5 and 10 min nearly equal (at most 15 points apart)",
                 "less than in proportion to the changes",
                 apart.values(),
                 *(-0.15, 0.15),
             )
-            yield by_interval(
+            yield Statement.by_interval(
                 f"{where}: nearer than without the limit",
                 "above 0",
                 [free[seed] - with_limit for seed, with_limit in apart.items() if seed in free],
                 0,
             )
             if not variant:
-                yield by_interval(
+                yield Statement.by_interval(
                     f"{layer}, no limit: 5 and 10 min not nearly equal (more than 15 points apart)",
                     "in proportion to the changes",
                     free.values(),
@@ -149,7 +137,12 @@ class Advertisements(Reproduction):
 
 def _case(nodes: int, layer: str, changes: str, variant: str = "") -> Case:
     interval_s = _CHANGES[changes]
-    overrides = common(
+    facts = {"nodes": nodes, "layer": layer, "changes": changes, "interval_s": interval_s, "variant": variant}
+    more = {} if interval_s is None else {"workload.predicate_change_interval_s": str(interval_s)}
+    return Case.of(
+        (f"{nodes} nodes", layer, changes, variant),
+        facts,
+        more | _VARIANTS.get(variant, {}),
         topology__nodes=nodes,
         duration_s=5400,
         workload__messages_per_minute=2,
@@ -158,18 +151,13 @@ def _case(nodes: int, layer: str, changes: str, variant: str = "") -> Case:
         broadcast__layer=layer,
         time_scale=10,
     )
-    if interval_s is not None:
-        overrides["workload.predicate_change_interval_s"] = str(interval_s)
-    facts = {"nodes": nodes, "layer": layer, "changes": changes, "interval_s": interval_s, "variant": variant}
-    label = f"{nodes} nodes, {layer}, {changes}" + (f", {variant}" if variant else "")
-    return Case(label, overrides | _VARIANTS.get(variant, {}), facts)
 
 
 def _of_changing(results: Results, case: Case) -> Iterator[Statement]:
     receivers = int(case.facts["nodes"] * 0.75 + 0.5)
     predicted = issued(case.facts["interval_s"], receivers, case.facts["variant"])
     rates = results.values(case, "issued_per_s")
-    yield by_tolerance(f"{case.label}: RAs issued a second", predicted, rates, 0.15)
+    yield Statement.by_tolerance(f"{case.label}: RAs issued a second", predicted, rates, 0.15)
     yield Statement(
         f"{case.label}: deliveries missed while RAs wait",
         "0 but for messages under way" if case.facts["variant"] == _FREE else "above 0",
@@ -182,6 +170,6 @@ def _of_strict(results: Results, amended: Case, case: Case) -> Statement:
     """The filter of the paper beside ours."""
     less = results.differences(amended, "share", case).values()
     if case.facts["layer"] == "spt":
-        return by_interval(f"{case.label}: less than with `pif`", "above 0", less, 0)
-    measured = f"{band_of(less, 100)} points less"
+        return Statement.by_interval(f"{case.label}: less than with `pif`", "above 0", less, 0)
+    measured = f"{results.band_of(less, 100)} points less"
     return Statement(f"{case.label}: as with `pif`", "equal", measured, bool(less) and not any(less))

@@ -7,17 +7,9 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
+from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.alpha_draws import ERROR, MERGED, UNITS, exact
-from testbed.evaluation.figures.reproduction import (
-    LAYERS,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-    panel_of_points,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: |M|, h and n of the generic model.
 _ROWS = (
@@ -188,7 +180,7 @@ class Alpha(Reproduction):
             curves = {"receivers drawn at random": results.curves(cases[0], "random")} if cases else {}
             curves |= {f"entries of {case.facts['scheme']}": results.curves(case) for case in cases}
             title, x = f"Tables of the schemes, {layer}", "receivers behind an entry"
-            found.append(panel_of_points(title, "alpha, in filters", curves, x))
+            found.append(Panel.of_points(title, "alpha, in filters", curves, x))
         return found
 
 
@@ -204,7 +196,7 @@ def _error(
 
 
 def _panel(title: str, curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> Panel:
-    return panel_of_points(title, "alpha", curves, "conjunctions combined in one disjunction")
+    return Panel.of_points(title, "alpha", curves, "conjunctions combined in one disjunction")
 
 
 def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) -> Panel:
@@ -221,4 +213,4 @@ def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) ->
         first, last = min(numbers), max(numbers)
         dense = sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})
         formulas[label] = [(float(n), exact(case.facts, n)) for n in dense]
-    return panel_of_points(title, "alpha", curves, x, formulas=formulas)
+    return Panel.of_points(title, "alpha", curves, x, formulas=formulas)

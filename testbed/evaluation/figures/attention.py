@@ -19,15 +19,7 @@ from captures.accounting.direct import Direct
 from captures.rundir.oracle import filters_of
 from router.protocol.services.attention.service import Attention as AttentionService
 from testbed.controller.trees import LAYERS
-from testbed.evaluation.figures.reproduction import (
-    EMULATED,
-    PAPER,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.attention_predictions import Fluid
@@ -130,10 +122,10 @@ class Attention(Reproduction):
     calculates = True
     measure_emulated = "testbed.evaluation.figures.attention:measured_emulated"
     emulated_scale = 4.0
-    sizes = ("small", PAPER, EMULATED)
+    sizes = ("small", "paper", "emulated")
 
     def cases(self, size: str) -> list[Case]:
-        base = "diallo" if size == PAPER else "diallo-small"
+        base = "diallo" if size == "paper" else "diallo-small"
         return [
             Case(
                 f"{strategy}, Max {most}{', exact history' if more else ''}",
@@ -141,8 +133,8 @@ class Attention(Reproduction):
                 {"base": base, "strategy": strategy, "max": most, **more},
             )
             for more, maxima in (
-                ({}, {"small": _SMALL, PAPER: _PAPER, EMULATED: _EMULATED}[size]),
-                ({"overrides": _HISTORY}, () if size == EMULATED else _WITH_HISTORY),
+                ({}, {"small": _SMALL, "paper": _PAPER, "emulated": _EMULATED}[size]),
+                ({"overrides": _HISTORY}, () if size == "emulated" else _WITH_HISTORY),
             )
             for strategy in STRATEGIES
             for most in maxima

@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from testbed.evaluation.figures.attention import CONTROL, PAPER_SAVES, SAVED, STARVED, STRATEGIES, safety
-from testbed.evaluation.figures.reproduction import (
-    PAPER,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: The keys that a variant sets.
 Overrides = Mapping[str, str]
@@ -150,7 +142,7 @@ _NAMED = {each.name for each in (*_causes(20, 100), *_causes(50, 500))}
 #: Size -> the shipped experiment, and its variants.
 _SIZES: Mapping[str, tuple[str, Sequence[Variant]]] = {
     "small": ("diallo-small", [*_causes(20, 100), *_others()]),
-    PAPER: ("diallo", _causes(50, 500)),
+    "paper": ("diallo", _causes(50, 500)),
 }
 
 
@@ -248,7 +240,7 @@ def _statements(
             f"{texts[0]} against {texts[1]}",
             bool(pairs) and all(sign * (found - base) > 0 for found, base in pairs),
         )
-    if size != PAPER:
+    if size != "paper":
         return
     # The paper claims its numbers for P_r 0.5 and freshness 1000 alone.
     judged = not variant.keys.keys() & _workload(refresh_probability=0, freshness_s=0).keys()

@@ -24,7 +24,6 @@ from testbed.evaluation.figures.reproduction import (
     Reproduction,
     Results,
     Statement,
-    by_interval,
 )
 from testbed.evaluation.figures.runner import figure_job, read_data
 from testbed.evaluation.sweeps.job import simulate_job
@@ -91,7 +90,7 @@ class EmulatedBesideSimulated(Reproduction):
             halves = (results.where(figure=name, half=half) for half in _HALVES)
             for own, other in zip(*halves, strict=True):
                 pairs = results.pairs(own, key, other)
-                found = by_interval(
+                found = Statement.by_interval(
                     f"{name}, {own.facts['case']}: {what}, within {most:.1f} {unit}",
                     f"as simulated, {expected}",
                     [(a - b) / ((abs(b) or 1) if unit == "%" else 1) for a, b in pairs],

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.evaluation.figures.reproduction import (
-    LAYERS,
-    PAPER,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    common,
-)
+from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 #: Size -> nodes of the networks.
 _NODES = {"small": (25, 50), "paper": (50, 100, 200), "large": (400, 800, 1600, 3200)}
@@ -73,7 +65,7 @@ class FalseNegatives(Reproduction):
         if size == "large":
             return found
         found += [_case(nodes[0], layer, size, _CHANGING) for layer in LAYERS]
-        if size == PAPER:
+        if size == "paper":
             found += [_case(each, layer, size, _STRICT) for each in nodes for layer in LAYERS]
         return [*found, _case(nodes[1], "spt", size, "Barabási-Albert")]
 
@@ -126,19 +118,18 @@ def _case(nodes: int, layer: str, size: str, variant: str = "") -> Case:
     large = size == "large"
     of_all = _OF_ALL_LARGE if large or variant == _STRICT else _OF_SENDER * _senders(nodes)
     # The paths of a minimum spanning tree are long: up to 121 hops with 3,200 nodes (seeds 1 to 5).
-    more = {"protocol__hop_limit": 255} if large else {}
-    overrides = common(
+    more = {"protocol.hop_limit": "255"} if large else _VARIANTS.get(variant, {})
+    return Case.of(
+        (f"{nodes} nodes", layer, variant),
+        {"nodes": nodes, "layer": layer, "variant": variant},
+        more,
         topology__nodes=nodes,
         duration_s=_DURATION_S,
         workload__messages_per_minute=messages_per_minute(nodes, of_all),
         workload__first_predicate_s=_FIRST_S,
         workload__changing_receivers_percent=0,
         broadcast__layer=layer,
-        **more,
     )
-    facts = {"nodes": nodes, "layer": layer, "variant": variant}
-    label = f"{nodes} nodes, {layer}" + (f", {variant}" if variant else "")
-    return Case(label, overrides | _VARIANTS.get(variant, {}), facts)
 
 
 def _senders(nodes: int) -> int:

@@ -6,20 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.floor import perfect_tables
-from testbed.evaluation.figures.reproduction import (
-    EMULATED,
-    LAYERS,
-    PAPER,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-    by_interval,
-    common,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.experiments.config.load import find_experiment, load_experiment
 
 _SLOW, _SCORE, _FAST = "SRs every 15 min", "score, at most every 15 min", "SRs every 10 min"
@@ -49,8 +38,8 @@ _VARIANTS = {
 #: Size -> duration; nodes of which the floor alone is calculated.
 _SIZES: dict[str, tuple[float, Sequence[int]]] = {
     "small": (7200, (100,)),
-    PAPER: (10800, (50, 100, 200, 400)),
-    EMULATED: (10800, ()),
+    "paper": (10800, (50, 100, 200, 400)),
+    "emulated": (10800, ()),
 }
 #: Experiment seconds of which a floor alone is calculated.
 _FLOOR_S = 1200
@@ -98,7 +87,7 @@ class FalsePositives(Reproduction):
 
     def cases(self, size: str) -> list[Case]:
         duration_s, floors = _SIZES[size]
-        if size == EMULATED:
+        if size == "emulated":
             few = [(layer, policy, "") for layer in LAYERS for policy in (_FAST, _NEVER)]
             few += [("spt", _SLOW, ""), ("spt", _FAST, _STRICT)]
             return [
@@ -128,7 +117,7 @@ class FalsePositives(Reproduction):
             cases = {case.facts["policy"]: case for case in chosen}
             yield from _of_policies(results, f"{layer}, predicates {_CHANGING}", cases)
             for strict in results.where(layer=layer, variant=_STRICT):
-                yield by_interval(
+                yield Statement.by_interval(
                     f"{strict.label}: false positives as with `pif` (at most 1 point apart)",
                     "equal, or less by what is missed",
                     results.differences(strict, "steady", cases[_FAST]).values(),
@@ -170,30 +159,29 @@ class FalsePositives(Reproduction):
 
 def _case(nodes: int, layer: str, changes: str, policy: str | None, variant: str, duration_s: float) -> Case:
     """Returns a case; without a policy, one of which the floor alone is calculated."""
-    overrides = common(
+    return Case.of(
+        (f"{nodes} nodes", layer, f"predicates {changes}", policy or "floor alone", variant),
+        {"nodes": nodes, "layer": layer, "changes": changes, "policy": policy, "variant": variant},
+        _POLICIES.get(policy, {}) | _VARIANTS.get(variant, {}),
         topology__nodes=nodes,
         duration_s=duration_s,
         workload__messages_per_minute=2,
         workload__changing_receivers_percent=_CHANGES[changes],
         broadcast__layer=layer,
     )
-    facts = {"nodes": nodes, "layer": layer, "changes": changes, "policy": policy, "variant": variant}
-    label = f"{nodes} nodes, {layer}, predicates {changes}, {policy or 'floor alone'}"
-    label += f", {variant}" if variant else ""
-    return Case(label, overrides | _POLICIES.get(policy, {}) | _VARIANTS.get(variant, {}), facts)
 
 
 def _of_case(results: Results, case: Case) -> list[Statement]:
     static = case.facts["changes"] == _STATIC
     return [
-        by_interval(
+        Statement.by_interval(
             f"{case.label}: about 10 % in steady state (5 to 15 %)",
             f"floor {results.band(case, 'floor', 100)} %",
             results.values(case, "steady"),
             *(0.05, 0.15),
             unit="%",
         ),
-        by_interval(
+        Statement.by_interval(
             f"{case.label}: at most 5 points above the floor",
             "0" if static else "above 0: tables are wider than the predicates between SRs",
             results.values(case, "above"),
@@ -205,13 +193,13 @@ def _of_case(results: Results, case: Case) -> list[Statement]:
 def _of_policies(results: Results, where: str, cases: Mapping[str, Case]) -> Iterator[Statement]:
     """The statements on the policies of a layer, and on the controls."""
     fast, never = cases[_FAST], cases[_NEVER]
-    yield by_interval(
+    yield Statement.by_interval(
         f"{where}, {_FAST}: constant (the halves of the steady state differ by at most 2 points)",
         "0",
         results.values(fast, "drift"),
         *(-0.02, 0.02),
     )
-    yield by_interval(
+    yield Statement.by_interval(
         f"{where}, {_NEVER}: not constant (the second half is more than 2 points above the first)",
         "above 2: tables keep all former predicates",
         results.values(never, "drift"),
@@ -219,11 +207,13 @@ def _of_policies(results: Results, where: str, cases: Mapping[str, Case]) -> Ite
     )
     for policy in [each for each in (_SLOW, _SCORE, _NEVER) if each in cases]:
         less = results.differences(cases[policy], "steady", fast)
-        yield by_interval(f"{where}: less with {_FAST} than with {policy}", "less", less.values(), 0)
+        yield Statement.by_interval(
+            f"{where}: less with {_FAST} than with {policy}", "less", less.values(), 0
+        )
     for policy, expected in ((_FAST, 0.96), (_RARE, 0.75)):
         if policy not in cases:
             continue
-        yield by_interval(
+        yield Statement.by_interval(
             f"{where}: {policy} remove more than half of what is above the floor without SRs",
             f"{100 * expected:.0f} %, if all former predicates add alike",
             [1 - left / all_ for left, all_ in results.pairs(cases[policy], "above", never)],
@@ -239,4 +229,4 @@ def _of_peak(results: Results, case: Case) -> Statement:
         predicted = f"{100 - 100 * results.median(case, 'steady'):.3g} points"
         text, limits = "an initial peak (more than", (0.05, 1.0)
     text = f"{case.label}: {text} 5 points above the steady state in the first 10 min)"
-    return by_interval(text, predicted, results.values(case, "rise"), *limits)
+    return Statement.by_interval(text, predicted, results.values(case, "rise"), *limits)

@@ -18,17 +18,7 @@ from captures.accounting.schemes import SENDERS
 from captures.rundir.routing_tables import read_routing_tables
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.power_law import mean_distance
-from testbed.evaluation.figures.reproduction import (
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-    by_tolerance,
-    common,
-    panel_of_points,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.evaluation.figures.scheme_memory import local_predicates, predicted_by_alpha
 from testbed.experiments.config import Experiment
 
@@ -86,19 +76,17 @@ class Formulas(Reproduction):
 
     def cases(self, size: str) -> list[Case]:
         found = [
-            Case(
+            Case.of(
                 f"{scheme} for {_ROWS[scheme][0]}, {nodes} nodes, {setting}",
-                common(
-                    topology__nodes=nodes,
-                    duration_s=120,
-                    workload__messages_per_minute=3,
-                    workload__receivers_percent=75,
-                    workload__senders_percent=20,
-                    workload__changing_receivers_percent=0,
-                    routing__scheme=scheme,
-                    protocol__covering="none" if setting == _ALONE else "full",
-                ),
                 {"scheme": scheme, "nodes": nodes, "setting": setting},
+                topology__nodes=nodes,
+                duration_s=120,
+                workload__messages_per_minute=3,
+                workload__receivers_percent=75,
+                workload__senders_percent=20,
+                workload__changing_receivers_percent=0,
+                routing__scheme=scheme,
+                protocol__covering="none" if setting == _ALONE else "full",
             )
             for setting in (_ALONE, _COVERING)
             for scheme in _ROWS
@@ -120,7 +108,7 @@ class Formulas(Reproduction):
         for case in results:
             if "scheme" in case.facts:
                 text = f"{case.label}: filters held / {_ROWS[case.facts['scheme']][1]} of the slides"
-                yield by_tolerance(text, 1, results.values(case, "slides"), _TOLERANCE)
+                yield Statement.by_tolerance(text, 1, results.values(case, "slides"), _TOLERANCE)
         for exponent in _EXPONENTS:
             yield from _growth(exponent, results)
 
@@ -149,10 +137,10 @@ class Formulas(Reproduction):
             cases = results.where(setting=setting)
             curves = results.lines(cases, lambda case: case.label.split(",")[0], "nodes", "slides")
             title = f"Filters held / slides' formula, {setting}"
-            found.append(panel_of_points(title, "ratio", curves, "nodes", floor={"formula": 1.0}))
+            found.append(Panel.of_points(title, "ratio", curves, "nodes", floor={"formula": 1.0}))
         cases = [case for case in results if "exponent" in case.facts]
         curves = results.lines(cases, lambda case: f"exponent {case.facts['exponent']}", "nodes", "d")
-        return [*found, panel_of_points("Power-law graphs", "d (hops)", curves, "nodes")]
+        return [*found, Panel.of_points("Power-law graphs", "d (hops)", curves, "nodes")]
 
 
 def _growth(exponent: float, results: Results) -> Iterator[Statement]:

@@ -12,15 +12,7 @@ from typing import Any
 from router.matching.counting import CountingMatcher, CountingOptions
 from router.predicates import type_of
 from testbed.evaluation.figures.network_effect_runs import MESSAGES, best_us
-from testbed.evaluation.figures.reproduction import (
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    band_of,
-    panel_of_points,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
 #: The algorithm of the papers without its table and its Bloom filters.
@@ -118,7 +110,7 @@ class Forwarding(Reproduction):
             ):
                 ratios = [one / two for one, two in results.pairs(few, "basic", other)]
                 holds = bool(ratios) and statistics.median(ratios) < bar
-                yield Statement(f"{name}: {text}", f"less than {bar}", band_of(ratios), holds)
+                yield Statement(f"{name}: {text}", f"less than {bar}", results.band_of(ratios), holds)
             best = min(_ROUNDS, key=lambda rounds: results.median(selective, f"{rounds} rounds ratio"))
             text = f"{selective.label}: time with the best number of rounds / without rounds"
             measured = f"{results.band(selective, f'{best} rounds ratio')}, {best} rounds"
@@ -129,7 +121,7 @@ class Forwarding(Reproduction):
         for name in _WORKLOADS:
             cases = [(case.facts["constraints"], case) for case in results.where(name=name, interfaces=10)]
             times = {variant: results.curves_over(cases, variant) for variant in (*_CLAIMS, "basic")}
-            found.append(panel_of_points(f"{name}, 10 interfaces", "us", times, "constraints"))
+            found.append(Panel.of_points(f"{name}, 10 interfaces", "us", times, "constraints"))
         settings = {
             case: f"{case.facts['name']}, {case.facts['constraints']:,} constraints"
             for case in results
@@ -145,8 +137,8 @@ class Forwarding(Reproduction):
         }
         return [
             *found,
-            panel_of_points("15 settings of Bloom filters", "time / without", bloom, "interfaces"),
-            panel_of_points("Selectivity table, 1,000 interfaces", "time / without", rounds, "rounds"),
+            Panel.of_points("15 settings of Bloom filters", "time / without", bloom, "interfaces"),
+            Panel.of_points("Selectivity table, 1,000 interfaces", "time / without", rounds, "rounds"),
         ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, common
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.generate import generate, match_distribution
 
@@ -95,10 +95,15 @@ class Match(Reproduction):
     def cases(self, size: str) -> list[Case]:
         nodes = 100 if size == "paper" else 50
         duration_s = 7200 if size == "paper" else 1800
-        overrides = common(topology__nodes=nodes, duration_s=duration_s)
         return [
-            Case(f"{nodes} nodes, the testbed's vocabulary", overrides, {"restored": False}),
-            Case(f"{nodes} nodes, restored distributions", overrides | _RESTORED, {"restored": True}),
+            Case.of(
+                f"{nodes} nodes, {what}",
+                {"restored": bool(more)},
+                more,
+                topology__nodes=nodes,
+                duration_s=duration_s,
+            )
+            for what, more in (("the testbed's vocabulary", {}), ("restored distributions", _RESTORED))
         ]
 
     def run(self, case: Case, seed: int) -> Mapping[str, Any]:

@@ -15,16 +15,7 @@ from itertools import pairwise, product
 from typing import Any
 
 from testbed.evaluation.figures.network_effect_runs import MESSAGES, PATHS
-from testbed.evaluation.figures.reproduction import (
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-    band_of,
-    by_interval,
-)
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: The papers' algorithm, and the routers' own.
 _ENGINES = ("counting", "compiled")
@@ -124,7 +115,7 @@ class NetworkEffect(Reproduction):
             judged = facts["engine"] == "counting" and least >= 1
             for key, how in (("path_us", ""), ("forward_us", ", without own receivers")):
                 ratios = [one / path for one, path in results.pairs(largest, "single_us", largest, key)]
-                found = by_interval(
+                found = Statement.by_interval(
                     f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: matching takes longer "
                     f"at one router than along a path{how}{' (at least 5 times)' if judged else ''}",
                     "8.75 times (slides)",
@@ -133,7 +124,11 @@ class NetworkEffect(Reproduction):
                     unit="times",
                     scale=1,
                 )
-                yield found if judged else replace(found, measured=f"{band_of(ratios)} times", holds=None)
+                yield (
+                    found
+                    if judged
+                    else replace(found, measured=f"{results.band_of(ratios)} times", holds=None)
+                )
 
     def tables(self, results: Results) -> list[Table]:
         columns = (

@@ -13,14 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from router.protocol.options import DEFAULT_SCHEME
+from testbed.evaluation.figures import AMENDED, LAYERS, UNCHANGED
 from testbed.evaluation.figures.picture import save
 from testbed.evaluation.figures.reproduction import (
-    AMENDED,
     EMULATED,
-    LAYERS,
     PAPER,
     SIZES,
-    UNCHANGED,
     Case,
     Reproduction,
     Statement,

@@ -12,6 +12,7 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,13 +22,6 @@ from router.registry import Registry
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
 
-LAYERS = ("spt", "spanning-tree")
-#: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
-AMENDED = (
-    *("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast-4", "multicast-16"),
-    *("spt", "rpf", "attention"),
-)
-UNCHANGED = ("pif-strict", "flooding", "spanning-tree")
 #: The key of a run's seed among its measurements.
 SEED = "seed"
 
@@ -44,6 +38,23 @@ class Case:
     label: str
     overrides: Mapping[str, str] = field(hash=False)
     facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(
+        cls,
+        label: str | Sequence[str],
+        facts: Mapping[str, Any],
+        more: Mapping[str, str] = MappingProxyType({}),
+        /,
+        **overrides: Any,
+    ) -> Case:
+        """Returns the case of a network, which has the overrides of `common`, and `more`.
+
+        Args:
+            label: or the parts of it; those that are empty are left out.
+        """
+        text = label if isinstance(label, str) else ", ".join(filter(None, label))
+        return cls(text, {**common(**overrides), **more}, facts)
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,38 @@ class Statement:
     @property
     def claim(self) -> str:
         return self.text.rpartition(": ")[2]
+
+    @classmethod
+    def by_interval(
+        cls,
+        text: str,
+        predicted: str,
+        values: Collection[float],
+        low: float = -math.inf,
+        high: float = math.inf,
+        *,
+        unit: str = "points",
+        scale: float = 100.0,
+    ) -> Statement:
+        """Returns the statement that values of the seeds are above `low` and at most `high`.
+
+        It holds if the 10 and 90 % quantiles are within the limits, fails if both are beyond the same limit
+        or there is no value, and is undecided in between. Values are shown in `unit`, times `scale`.
+        """
+        least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
+        between = greatest > low and least <= high
+        holds = True if low < least and greatest <= high else None if between else False
+        note = ", undecided: a limit is between the quantiles" if holds is None else ""
+        return cls(text, predicted, f"{Results.band_of(values, scale)} {unit}{note}", holds)
+
+    @classmethod
+    def by_tolerance(
+        cls, text: str, predicted: float, values: Sequence[float], tolerance: float
+    ) -> Statement:
+        """Returns the statement that the median of values is a number, but for a share of it."""
+        holds = bool(values) and abs(statistics.median(values) / predicted - 1) <= tolerance
+        text = f"{text} (to {100 * tolerance:g} %)"
+        return cls(text, f"{predicted:.3g}", Results.band_of(values), holds)
 
 
 @dataclass(frozen=True)
@@ -94,12 +137,17 @@ class Panel:
     percent: bool = True
     points: bool = False
 
-
-def panel_of_points(
-    title: str, y: str, curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]], x: str, **more: Any
-) -> Panel:
-    """Returns a panel of numbers at points of a parameter."""
-    return Panel(title, y, curves, x=x, percent=False, points=True, **more)
+    @classmethod
+    def of_points(
+        cls,
+        title: str,
+        y: str,
+        curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]],
+        x: str,
+        **more: Any,
+    ) -> Panel:
+        """Returns a panel of numbers at points of a parameter."""
+        return cls(title, y, curves, x=x, percent=False, points=True, **more)
 
 
 @dataclass(frozen=True)
@@ -142,9 +190,17 @@ class Results:
         values = self.values(case, key)
         return statistics.median(values) if values else float("nan")
 
+    @staticmethod
+    def band_of(values: Collection[float], scale: float = 1.0, digits: int = 3) -> str:
+        """Returns the median of values with the 10 and 90 % quantiles, as text."""
+        if not values:
+            return "no run"
+        low, middle, high = (scale * float(each) for each in np.quantile([*values], [0.1, 0.5, 0.9]))
+        return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
+
     def band(self, case: Case, key: str, scale: float = 1.0, digits: int = 3) -> str:
         """Returns the median with the 10 and 90 % quantiles, as text."""
-        return band_of(self.values(case, key), scale, digits)
+        return self.band_of(self.values(case, key), scale, digits)
 
     def pairs(
         self, case: Case, key: str, other: Case, other_key: str | None = None
@@ -199,43 +255,6 @@ class Results:
         for case in cases:
             groups.setdefault(label(case), []).append((case.facts[x], case))
         return {each: self.curves_over(own, key) for each, own in groups.items()}
-
-
-def band_of(values: Collection[float], scale: float = 1.0, digits: int = 3) -> str:
-    """Returns the median of values with the 10 and 90 % quantiles, as text."""
-    if not values:
-        return "no run"
-    low, middle, high = (scale * float(each) for each in np.quantile([*values], [0.1, 0.5, 0.9]))
-    return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
-
-
-def by_interval(
-    text: str,
-    predicted: str,
-    values: Collection[float],
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    unit: str = "points",
-    scale: float = 100.0,
-) -> Statement:
-    """Returns the statement that values of the seeds are above `low` and at most `high`.
-
-    It holds if the 10 and 90 % quantiles are within the limits, fails if both are beyond the same limit or
-    there is no value, and is undecided in between. Values are shown in `unit`, times `scale`.
-    """
-    least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
-    between = greatest > low and least <= high
-    holds = True if low < least and greatest <= high else None if between else False
-    note = ", undecided: a limit is between the quantiles" if holds is None else ""
-    return Statement(text, predicted, f"{band_of(values, scale)} {unit}{note}", holds)
-
-
-def by_tolerance(text: str, predicted: float, values: Sequence[float], tolerance: float) -> Statement:
-    """Returns the statement that the median of values is a number, but for a share of it."""
-    holds = bool(values) and abs(statistics.median(values) / predicted - 1) <= tolerance
-    text = f"{text} (to {100 * tolerance:g} %)"
-    return Statement(text, f"{predicted:.3g}", band_of(values), holds)
 
 
 #: The delay of simulated links.

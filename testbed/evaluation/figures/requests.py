@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.evaluation.figures.reproduction import (
-    EMULATED,
-    LAYERS,
-    PAPER,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    band_of,
-    by_tolerance,
-    common,
-)
+from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 _COUNT = "count-controlled"
 _POLICIES: dict[str, tuple[float | None, dict[str, str]]] = {
@@ -64,18 +53,18 @@ class Requests(Reproduction):
         "differ by more: routers ask at random phases.",
     )
     measure = "testbed.evaluation.figures.measures:requests"
-    sizes = ("small", PAPER, EMULATED)
+    sizes = ("small", "paper", "emulated")
     emulated_scale = 240.0
 
     def cases(self, size: str) -> list[Case]:
-        if size == EMULATED:
+        if size == "emulated":
             few = [(25, layer, policy) for layer in LAYERS for policy in (_COUNT, "every 10 min")]
             few += [(25, "spt", "every 8 min"), (100, "spt", "every 10 min")]
             return [*(_case(*each) for each in few), _case(25, "spt", _COUNT, _MESSAGES)]
         found = [_case(25, layer, policy) for layer in LAYERS for policy in _POLICIES]
         found += [_case(25, layer, *each) for layer in LAYERS for each in _BESIDE]
         # On spanning trees, and of 50 nodes, the formula says all.
-        found += [_case(100, "spt", policy) for policy in _POLICIES if size == PAPER]
+        found += [_case(100, "spt", policy) for policy in _POLICIES if size == "paper"]
         return [*found, _case(25, "spt", "every 10 min", _EXPONENTIAL)]
 
     def overrides(self, case: Case, engine: str) -> dict[str, str]:
@@ -99,7 +88,7 @@ class Requests(Reproduction):
                 yield Statement(
                     f"{case.label}: as many packets as with `pif`",
                     "equal",
-                    f"{band_of(more)} more",
+                    f"{results.band_of(more)} more",
                     bool(more) and not any(more),
                 )
         for fast in results.where(policy="every 8 min", variant=""):
@@ -107,7 +96,7 @@ class Requests(Reproduction):
             (slow,) = results.where(nodes=nodes, layer=layer, policy="every 10 min", variant="")
             ratios = [of_8 / of_10 for of_8, of_10 in results.pairs(fast, "rate", slow) if of_10]
             text = f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min"
-            yield by_tolerance(text, 1.25, ratios, 0.05)
+            yield Statement.by_tolerance(text, 1.25, ratios, 0.05)
 
     def panels(self, results: Results) -> list[Panel]:
         return [
@@ -127,7 +116,10 @@ class Requests(Reproduction):
 
 def _case(nodes: int, layer: str, policy: str, variant: str = "") -> Case:
     period_s, options = _POLICIES[policy]
-    overrides = common(
+    return Case.of(
+        (f"{nodes} nodes", layer, policy, variant),
+        {"nodes": nodes, "layer": layer, "policy": policy, "period_s": period_s, "variant": variant},
+        options | _VARIANTS.get(variant, {}),
         topology__nodes=nodes,
         duration_s=5400,
         workload__senders_percent=0,
@@ -135,9 +127,6 @@ def _case(nodes: int, layer: str, policy: str, variant: str = "") -> Case:
         protocol__ur_reuse="false",
         broadcast__layer=layer,
     )
-    label = f"{nodes} nodes, {layer}, {policy}" + (f", {variant}" if variant else "")
-    facts = {"nodes": nodes, "layer": layer, "policy": policy, "period_s": period_s, "variant": variant}
-    return Case(label, overrides | options | _VARIANTS.get(variant, {}), facts)
 
 
 def _of_counts(results: Results, case: Case) -> Statement:
@@ -154,7 +143,9 @@ def _of_periodic(results: Results, case: Case) -> Iterator[Statement]:
     predicted = nodes * 2 * (nodes - 1) / case.facts["period_s"]
     rate, before = results.median(case, "rate"), results.median(case, "rate_before")
     if not exponential:
-        yield by_tolerance(f"{case.label}: packets a second", predicted, results.values(case, "rate"), 0.05)
+        yield Statement.by_tolerance(
+            f"{case.label}: packets a second", predicted, results.values(case, "rate"), 0.05
+        )
     yield Statement(
         f"{case.label}: a few packets per second (1 to 10)",
         f"{predicted:.3g}",

@@ -14,9 +14,9 @@ from captures.accounting.direct import Direct
 from captures.accounting.texts import experiment_seconds
 from router.protocol.options import RouterOptions
 from testbed.controller.trees import spt_trees
-from testbed.evaluation.figures import reproduction
+from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.false_negatives import messages_per_minute
-from testbed.evaluation.figures.reproduction import LAYERS, Case, Panel, Results, Statement, Table, common
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 
@@ -46,7 +46,7 @@ _EXAMPLES = (
 )
 
 
-class Rules(reproduction.Reproduction):
+class Rules(Reproduction):
     title = "What the papers' rules lose"
     paper = (
         "A router drops an RA that p_i covers (section 3.5.1). After the set-up each message is consistently "
@@ -92,7 +92,7 @@ class Rules(reproduction.Reproduction):
                 without = static[case.facts["nodes"], "spt, pif-strict"]
                 lost = [own for own, control in results.pairs(case, "lost", without) if control]
             lack, claim = _CLAIMS[case.facts["of"]]
-            share = reproduction.band_of(lost, 100)
+            share = results.band_of(lost, 100)
             yield Statement(
                 f"{case.label}: {claim.format(case.facts['rule'])}",
                 "all",
@@ -138,7 +138,7 @@ def _trade(results: Results, strict: Case, amended: Case) -> Statement:
     more = [*results.differences(strict, "saved", amended).values()]
     lost = [own for own, _ in results.pairs(strict, "lost", amended)]
     subject = strict.label.removesuffix(f", {_SCHEMES[0]}")
-    saved, missed = (reproduction.band_of(values, 100) for values in (more, lost))
+    saved, missed = (results.band_of(values, 100) for values in (more, lost))
     measured = f"{saved} points more saved, {missed} % lost"
     if "spanning-tree" not in subject:
         holds = all(extra > 0 for extra, share in zip(more, lost, strict=True) if share)
@@ -155,22 +155,22 @@ def _trade(results: Results, strict: Case, amended: Case) -> Statement:
 
 def _case(nodes: int, of: str, *rule: str) -> Case:
     facts = {"of": of, "nodes": nodes, "rule": ", ".join(rule)}
+    label, asked = f"{nodes} nodes, {facts['rule']}", of == "SRs"
     if of == "trees":
-        overrides = common(topology__nodes=nodes, topology__cost=rule[0].split()[0])
-    else:
-        duration_s = 2 * _REPAIRED_S if of == "SRs" else 25
-        asked = {"protocol__sr_policy": "periodic", "protocol__sr_period_s": _PERIOD_S}
-        overrides = common(
-            topology__nodes=nodes,
-            duration_s=duration_s,
-            workload__messages_per_minute=messages_per_minute(nodes, _MESSAGES / (duration_s - _FIRST_S)),
-            workload__first_message_s=_FIRST_S,
-            workload__changing_receivers_percent=0,
-            broadcast__layer=rule[0],
-            routing__scheme=rule[1],
-            **(asked if of == "SRs" else {}),
-        )
-    return Case(f"{nodes} nodes, {facts['rule']}", overrides, facts)
+        return Case.of(label, facts, topology__nodes=nodes, topology__cost=rule[0].split()[0])
+    duration_s = 2 * _REPAIRED_S if asked else 25
+    return Case.of(
+        label,
+        facts,
+        {"protocol.sr_policy": "periodic", "protocol.sr_period_s": str(_PERIOD_S)} if asked else {},
+        topology__nodes=nodes,
+        duration_s=duration_s,
+        workload__messages_per_minute=messages_per_minute(nodes, _MESSAGES / (duration_s - _FIRST_S)),
+        workload__first_message_s=_FIRST_S,
+        workload__changing_receivers_percent=0,
+        broadcast__layer=rule[0],
+        routing__scheme=rule[1],
+    )
 
 
 def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:

@@ -8,18 +8,8 @@ from itertools import pairwise, product
 from statistics import median
 from typing import Any
 
-from testbed.evaluation.figures.reproduction import (
-    LAYERS,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    Table,
-    band_of,
-    by_tolerance,
-    panel_of_points,
-)
+from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.evaluation.figures.schemes import SCHEMES
 from testbed.evaluation.figures.steady import EXACT, FILTERS, HUBS, KINDS, MOST, ROUTERS, SENDERS
 from testbed.experiments.config import WorkloadOptions
@@ -109,15 +99,15 @@ class Scale(Reproduction):
         for layer, (kind, how) in product(LAYERS, _HOW.items()):
             curves = {each: _curves(results, layer, _state(each, kind, "max")) for each in SCHEMES}
             found.append(
-                panel_of_points(
+                Panel.of_points(
                     f"{layer}, {how}: the fullest router", "constraints", curves, _X, floor=_MEMORY
                 )
             )
         changes = {"psf, ips, drp": _curves(results, LAYERS[0], lambda run: _RATE * (run["nodes"] - 1))}
         changes |= {f"pif, {each}": _curves(results, each, _advertised) for each in LAYERS}
-        found.append(panel_of_points("Changes of predicates", "RAs a router and second", changes, _X))
+        found.append(Panel.of_points("Changes of predicates", "RAs a router and second", changes, _X))
         domains = {label: _of_domains(results, key) for key, label in _DOMAINS.items()}
-        return [*found, panel_of_points("Domains, no covering", "constraints a router", domains, _X)]
+        return [*found, Panel.of_points("Domains, no covering", "constraints a router", domains, _X)]
 
     def tables(self, results: Results) -> list[Table]:
         feasible = []
@@ -227,7 +217,7 @@ def _near(results: Results, layer: str, scheme: str, key: str) -> Statement:
             state, "r M" if scheme == "drp" else calculated, case, key
         )
     ]
-    return by_tolerance(f"{layer}, {scheme}: {what}, calculated over simulated", 1, ratios, 0.15)
+    return Statement.by_tolerance(f"{layer}, {scheme}: {what}, calculated over simulated", 1, ratios, 0.15)
 
 
 def _sampled(results: Results, layer: str) -> Statement:
@@ -258,7 +248,7 @@ def _grows(text: str, curves: list[_Points], predicted: float | None) -> Stateme
     measured, holds = "no run", None if predicted is None else False
     if found:
         (n, _), (m, _) = max(curves, key=len)[-2:]
-        measured = f"n^ {band_of(found)} from {n:,.0f} to {m:,.0f} nodes"
+        measured = f"n^ {Results.band_of(found)} from {n:,.0f} to {m:,.0f} nodes"
         holds = None if predicted is None else abs(median(found) - predicted) <= 0.1
     expected = "-" if predicted is None else f"n^{predicted:g} within 0.1 (median)"
     return Statement(text, expected, measured, holds)

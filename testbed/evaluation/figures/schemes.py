@@ -7,18 +7,8 @@ from itertools import islice, product
 from statistics import median
 
 from captures.accounting.verdict import MESSAGE_FAILURES
-from testbed.evaluation.figures.reproduction import (
-    LAYERS,
-    SEED,
-    SIZES,
-    Case,
-    Panel,
-    Reproduction,
-    Results,
-    Statement,
-    common,
-    panel_of_points,
-)
+from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures.reproduction import SEED, SIZES, Case, Panel, Reproduction, Results, Statement
 from testbed.evaluation.figures.scheme_memory import UNITS
 
 SCHEMES = ("pif", "pif-classes", "psf", "ips", "drp")
@@ -123,7 +113,7 @@ class Schemes(Reproduction):
         found = []
         for key, y in (("filters", "filters for the senders"), ("crossings", "crossings of messages")):
             curves = results.lines(_drawn(results), lambda case: case.facts["scheme"], "nodes", key)
-            found.append(panel_of_points(f"spt: {y}", y, curves, "nodes"))
+            found.append(Panel.of_points(f"spt: {y}", y, curves, "nodes"))
         return found
 
 
@@ -132,7 +122,10 @@ def _case(
 ) -> Case:
     if setting == _ASKED:
         more |= {"protocol__sr_policy": "periodic", "protocol__sr_period_s": 200}
-    overrides = common(
+    facts = {"nodes": nodes, "layer": layer, "receivers": receivers, "senders": senders}
+    return Case.of(
+        f"{nodes} nodes, {layer}, r {receivers} %, s {senders} %, {scheme}, {setting}",
+        facts | {"scheme": scheme, "setting": setting},
         topology__nodes=nodes,
         duration_s=600,
         workload__messages_per_minute=3,
@@ -145,9 +138,6 @@ def _case(
         protocol__covering="none" if setting == _NONE else "full",
         **more,
     )
-    facts = {"nodes": nodes, "layer": layer, "receivers": receivers, "senders": senders}
-    label = f"{nodes} nodes, {layer}, r {receivers} %, s {senders} %, {scheme}, {setting}"
-    return Case(label, overrides, facts | {"scheme": scheme, "setting": setting})
 
 
 def _drawn(results: Results) -> list[Case]:

@@ -12,9 +12,9 @@ from captures.accounting.direct import Direct
 from router.predicates import Constraint, Filter, Message, Operator, matches_filter
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.parser import parse_predicate
-from testbed.evaluation.figures import reproduction
+from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.floor import spread_of, tables_of
-from testbed.evaluation.figures.reproduction import LAYERS, Case, Panel, Results, Statement, Table
+from testbed.evaluation.figures.reproduction import SEED, Case, Panel, Reproduction, Results, Statement, Table
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.generate import generate
@@ -41,7 +41,7 @@ _STATIC, _RATE = "workload.changing_receivers_percent", "workload.messages_per_m
 _POLICY, _PERIOD = "protocol.sr_policy", "protocol.sr_period_s"
 
 
-class Trades(reproduction.Reproduction):
+class Trades(Reproduction):
     title = "Trades of privacy, requests and state"
     paper = (
         "Overly generic predicates: Bob declares a p' covering p; limited security. The SR/UR protocol can "
@@ -103,11 +103,11 @@ class Trades(reproduction.Reproduction):
             yield _of_growth(results, layer)
         for case in results.where(of="rate"):
             ratios = [own / formula for own, formula in results.pairs(case, "control", case, "predicted")]
-            yield reproduction.by_tolerance(f"{case.label}: control over C / (C + L m)", 1, ratios, 0.1)
+            yield Statement.by_tolerance(f"{case.label}: control over C / (C + L m)", 1, ratios, 0.1)
         (case,) = results.where(of="rate", what=50)
         text = f"{case.label}: messages dominate (control at most half of all frames)"
         formula, shares = results.band(case, "predicted", 100), results.values(case, "control")
-        yield reproduction.by_interval(text, f"{formula} %", shares, high=0.5, unit="%")
+        yield Statement.by_interval(text, f"{formula} %", shares, high=0.5, unit="%")
 
     def tables(self, results: Results) -> list[Table]:
         scale = {"crossings": 1}
@@ -142,26 +142,25 @@ class Trades(reproduction.Reproduction):
 
 
 def _case(of: str, layer: str, what: float | str, nodes: int, t_s: int, more: Mapping[str, Any]) -> Case:
-    overrides = reproduction.common(topology__nodes=nodes, duration_s=t_s, broadcast__layer=layer)
-    overrides |= {key: str(value) for key, value in more.items()}
-    return Case(f"{layer}, {of} {what}", overrides, {"of": of, "layer": layer, "what": what})
+    network = {"topology__nodes": nodes, "duration_s": t_s, "broadcast__layer": layer}
+    return Case.of(f"{layer}, {of} {what}", {"of": of, "layer": layer, "what": what}, **network, **more)
 
 
 def _together(results: Results, *cases: Case) -> list[tuple[Mapping[str, Any], ...]]:
     """Returns the runs of the cases with equal seeds."""
-    of_seed = [{run[reproduction.SEED]: run for run in results.runs(case)} for case in cases]
+    of_seed = [{run[SEED]: run for run in results.runs(case)} for case in cases]
     return [tuple(each[seed] for each in of_seed) for seed in sorted(set.intersection(*map(set, of_seed)))]
 
 
 def _of_privacy(results: Results, case: Case, encoded: Case) -> Iterator[Statement]:
     for key, predicted in zip(("read", "whole"), _OPEN.get(case.facts["what"], ()), strict=False):
         text = f"{case.label}: share in the open, of {'constraints' if key == 'read' else 'filters'}"
-        yield reproduction.by_tolerance(text, predicted, results.values(case, key), 0.1)
+        yield Statement.by_tolerance(text, predicted, results.values(case, key), 0.1)
     runs = [
         (own["read"], own["crossings"] / other["crossings"])
         for own, other in _together(results, case, encoded)
     ]
-    times = reproduction.band_of([ratio for _, ratio in runs])
+    times = results.band_of([ratio for _, ratio in runs])
     yield Statement(
         f"{case.label}: limited security (a third of constraints open, or more crossings than `{_RANGES}`)",
         "as stated",
@@ -181,7 +180,7 @@ def _of_requests(results: Results, layer: str, of: Mapping[tuple[str, Any], Case
     text = (
         "with fewer SRs and URs than every 10 min, removes more than half of the false positives those remove"
     )
-    yield reproduction.by_interval(f"{layer}, unwanted 5: {text}", "less than all", removed, 0.5, unit="%")
+    yield Statement.by_interval(f"{layer}, unwanted 5: {text}", "less than all", removed, 0.5, unit="%")
     for threshold in _UNWANTED:
         less = []
         for own, *counts in _together(results, of["unwanted", threshold], *(of["count", n] for n in _COUNTS)):
@@ -189,7 +188,7 @@ def _of_requests(results: Results, layer: str, of: Mapping[tuple[str, Any], Case
             other = np.interp(np.log(own["requests"]), known, [run[_FALSE] for run in counts])
             less.append(float(other) - own[_FALSE])
         text = f"{layer}, unwanted {threshold}: fewer false positives than `count` with as many SRs and URs"
-        yield reproduction.by_interval(text, "more: another table sent them", less, 0)
+        yield Statement.by_interval(text, "more: another table sent them", less, 0)
 
 
 def _of_state(results: Results, case: Case, whole: Case, flooding: Case) -> Statement:
@@ -200,8 +199,8 @@ def _of_state(results: Results, case: Case, whole: Case, flooding: Case) -> Stat
         bound.append(max(0.0, 1 - 2 * case.facts["what"] * own["interfaces"] / exact["filters"]))
     return Statement(
         f"{case.label}: saves more of the filters than it gives back of the crossings",
-        f"saves {reproduction.band_of(bound, 100)} % at least",
-        f"saves {reproduction.band_of(saved, 100)} %, gives back {reproduction.band_of(given, 100)} %",
+        f"saves {results.band_of(bound, 100)} % at least",
+        f"saves {results.band_of(saved, 100)} %, gives back {results.band_of(given, 100)} %",
         bool(saved) and all(a > b and a >= c for a, b, c in zip(saved, given, bound, strict=True)),
     )
 
@@ -214,7 +213,7 @@ def _of_growth(results: Results, layer: str) -> Statement:
     *found, without = [float(slope) for slope, _ in fits]
     text = f"{layer}, SRs with reuse: grow by a lesser exponent than n (n - 1)"
     predicted = "1: all URs are reused" if layer == "spanning-tree" else f"less than {without:.3g}"
-    return reproduction.by_interval(text, predicted, found, high=without, unit="exponent", scale=1)
+    return Statement.by_interval(text, predicted, found, high=without, unit="exponent", scale=1)
 
 
 def advertised(experiment: Experiment, what: str) -> dict[str, float]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from captures.accounting.direct import Direct
 from captures.accounting.texts import experiment_seconds
-from testbed.evaluation.figures import reproduction
+from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.false_negatives import messages_per_minute
 from testbed.evaluation.figures.measures import settled_s
-from testbed.evaluation.figures.reproduction import LAYERS, Case, Panel, Results, Statement, Table, common
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.experiments.config import Experiment
 
 #: Shipped topologies, with the numbers of their nodes; that in which receivers leave and join.
@@ -48,7 +48,7 @@ _LOCAL = ("crossings", "filters", "control")
 _FIRST_S, _BIN_MS = 2, 40
 
 
-class World(reproduction.Reproduction):
+class World(Reproduction):
     title = "The real world"
     paper = (
         "No figure of a paper: networks of the Topology Zoo and of Rocketfuel, stock ticks, and the "
@@ -105,7 +105,7 @@ class World(reproduction.Reproduction):
                 (every,) = results.where(of="churn", way=case.facts["way"].replace("pif", "ips"))
                 more = [*results.differences(case, "lost", every).values()]
                 text = f"{case.label}: misses no more after a join than `ips`, which covers no RA"
-                yield reproduction.by_interval(text, "at most 0", more, high=0)
+                yield Statement.by_interval(text, "at most 0", more, high=0)
 
     def panels(self, results: Results) -> list[Panel]:
         found, local, one = [], results.where(of="local"), results.where(of="local", way=_PIF)
@@ -113,7 +113,7 @@ class World(reproduction.Reproduction):
             curves = results.lines(local, lambda case: case.facts["way"], "nodes", key)
             if key == "crossings":
                 curves |= results.lines(one, lambda _: "unicast", "nodes", "unicast")
-            found.append(reproduction.panel_of_points(y, y, curves, "nodes"))
+            found.append(Panel.of_points(y, y, curves, "nodes"))
         churn = {case.facts["way"]: results.curves(case) for case in results.where(of="churn")}
         shown = {way: churn[way] for way in _STATIC if way in churn}
         return [*found, Panel("missed after a join", "of the deliveries", shown, x="ms since the join")]
@@ -131,13 +131,15 @@ def _ratio(text: str, pairs: list[tuple[float, float]], other: str = "") -> Stat
     """Returns the statement that a number is below another one of equal seed; of `minimal`, equal to it."""
     ratios = [own / of for own, of in pairs if of]
     if other == "minimal":
-        return reproduction.by_interval(text, "1", ratios, 1 - 1e-9, 1, unit="of those", scale=1)
-    return reproduction.by_interval(text, "below 1", ratios, high=1 - 1e-9, unit="of those", scale=1)
+        return Statement.by_interval(text, "1", ratios, 1 - 1e-9, 1, unit="of those", scale=1)
+    return Statement.by_interval(text, "below 1", ratios, high=1 - 1e-9, unit="of those", scale=1)
 
 
 def _case(network: str, way: str, of: str) -> Case:
     nodes, (scheme, layer), churn = _NETWORKS[network], way.split(", "), of == "churn"
-    overrides = common(
+    return Case.of(
+        f"{network}, {way}, {of}",
+        {"of": of, "network": network, "nodes": nodes, "way": way},
         topology__file=network,
         duration_s=60 if churn else 20,
         links__delay_ms=20 if churn else 1,
@@ -149,8 +151,6 @@ def _case(network: str, way: str, of: str) -> Case:
         broadcast__layer=layer,
         routing__scheme=scheme,
     )
-    facts = {"of": of, "network": network, "nodes": nodes, "way": way}
-    return Case(f"{network}, {way}, {of}", overrides, facts)
 
 
 def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import pytest
 
 from router.protocol.options import SCHEMES
 from testbed.controller.trees import LAYERS
+from testbed.evaluation.figures import AMENDED, UNCHANGED
 from testbed.evaluation.figures.emulated import EMULATIONS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, tail
-from testbed.evaluation.figures.reproduction import AMENDED, FIGURES, SIZES, UNCHANGED
+from testbed.evaluation.figures.reproduction import FIGURES, SIZES
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
 from tests.support.figures import results_of

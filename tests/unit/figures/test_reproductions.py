@@ -31,7 +31,6 @@ from testbed.evaluation.figures.reproduction import (
     Results,
     Statement,
     Table,
-    by_interval,
     common,
 )
 from testbed.evaluation.figures.runner import Origin, Reproduced, figure_job, write_data
@@ -254,7 +253,7 @@ def test_a_statement_on_an_interval_that_includes_a_limit_is_undecided(
     values: list[float], holds: bool | None
 ) -> None:
     """Above 0, and at most 0.5."""
-    found = by_interval("a: b", "c", values, 0, 0.5)
+    found = Statement.by_interval("a: b", "c", values, 0, 0.5)
     assert found.holds is holds
     assert ("undecided" in found.measured) is (holds is None)
 
