@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
-from router.predicates import Filter, Operator, Predicate, Type
+from router.predicates import Filter, Predicate, Type
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.wire.predicate import encode_filter, encode_predicate
@@ -34,7 +34,6 @@ from testbed.evaluation.figures.alpha_constraints import (
 from testbed.experiments.siena_ff.generate import MatchingWorkload, different_names, draw_table
 
 MOST = 6
-_OPERATORS = {"equal": Operator.EQ, "less": Operator.LT}
 #: Pairs of conjunctions that are compared at once.
 _PAIRS = 2_000_000
 
@@ -124,27 +123,6 @@ def draw(
     )
 
 
-def integer_constraints(
-    count: int, names: int, rng: np.random.Generator, operator: str, constraints: int = 1
-) -> Conjunctions:
-    """Returns conjunctions of constraints with one operator, `equal` or `less`: uniform names and integers.
-
-    Alpha is known of equality constraints, of which only equal conjunctions cover each other, and of one
-    constraint `<`: on each name, the constraint with the greatest value covers all.
-
-    Args:
-        names: number of attribute names, at least as many as the constraints of a conjunction.
-    """
-    of_each = {_OPERATORS[operator]: 1}
-    return draw(
-        *(count, names, rng),
-        low=constraints,
-        high=constraints,
-        strings_percent=0,
-        integer_operators=of_each,
-    )
-
-
 def kept(conjunctions: Conjunctions) -> Rows:
     """Returns the rows that the disjunction needs, in ascending order."""
     rows = np.ascontiguousarray(np.hstack([conjunctions.names, conjunctions.codes]))
@@ -153,17 +131,12 @@ def kept(conjunctions: Conjunctions) -> Rows:
     sizes = conjunctions.sizes[alone]
     needed = np.ones(len(alone), np.bool_)
     singles = np.flatnonzero(sizes == 1)
-    for name in np.unique(names[singles, 0]):
-        here = singles[names[singles, 0] == name]
-        implied = implies()[np.ix_(codes[here, 0], codes[here, 0])]
-        np.fill_diagonal(implied, False)
-        needed[here] = ~implied.any(axis=1)
-    if len(singles) == len(alone):
-        return np.sort(alone[needed])
-    by_one = _covered_by_one(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)
+    implying = _implying(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)
+    # A constraint implies itself.
+    needed[singles] = implying[names[singles, 0], codes[singles, 0]] == 1
     for size in range(2, MOST + 1):
         here = np.flatnonzero(sizes == size)
-        here = here[~by_one[names[here, :size], codes[here, :size]].any(axis=1)]
+        here = here[~implying[names[here, :size], codes[here, :size]].any(axis=1)]
         needed[sizes == size] = False
         for few in range(2, size + 1):
             # The smaller ones that are needed; in the end, those of the same size.
@@ -174,11 +147,11 @@ def kept(conjunctions: Conjunctions) -> Rows:
     return np.sort(alone[needed])
 
 
-def _covered_by_one(names: Ints, codes: Ints, count: int) -> Bools:
-    """Returns bool [names, codes]: a constraint that a conjunction of one constraint is implied by."""
-    found = np.zeros((count, CODES), np.bool_)
+def _implying(names: Ints, codes: Ints, count: int) -> Ints:
+    """Returns int16 [names, codes]: how many conjunctions of one constraint a constraint is implied by."""
+    found = np.zeros((count, CODES), np.int16)
     for name in np.unique(names):
-        found[name] = implies()[:, np.unique(codes[names == name])].any(axis=1)
+        found[name] = implies()[:, codes[names == name]].sum(axis=1)
     return found
 
 

@@ -16,24 +16,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from captures.rundir.routing_tables import by_predicate, read_routing_tables
+from router.predicates import Operator
 from router.predicates.covering.algebra import PredicateBuilder
 from testbed.controller.trees import LAYERS
-from testbed.evaluation.figures.alpha_conjunctions import (
-    Conjunctions,
-    alphas,
-    draw,
-    integer_constraints,
-    merged,
-)
-from testbed.evaluation.figures.alpha_constraints import (
-    sample_uniform,
-    sample_weighted,
-    uniform,
-    weighted,
-    zipf_weights,
-)
+from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, alphas, draw, merged
 from testbed.evaluation.figures.scheme_memory import local_predicates, measured_alpha, receivers_below
 from testbed.evaluation.figures.steady import simulated
 
@@ -46,6 +35,7 @@ ERROR, _DRAWS = 0.005, 30
 MERGED = 10_000
 MERGED_GRID = (10, 100, 1_000, MERGED)
 UNITS = ("constraints", "bytes")
+_OPERATORS = {"equal": Operator.EQ, "less": Operator.LT}
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -68,12 +58,60 @@ def exact(facts: Mapping[str, Any], n: int) -> float:
     return uniform(facts["kinds"], 1, n)
 
 
+def uniform(universe: int, size: int, predicates: int) -> float:
+    """Returns E(alpha) of independent uniform subsets of `size` messages.
+
+    A message is in none of them with probability (1 - h / |M|)^n. With h = 1 it is also alpha of conjunctions
+    of one constraint each, drawn from `universe` kinds of which none covers another.
+    """
+    missed = (1 - size / universe) ** predicates
+    return universe / (predicates * size) * (1 - missed)
+
+
+def zipf_weights(universe: int) -> npt.NDArray[np.float64]:
+    """Returns the probabilities of messages by rank, proportional to 1 / rank."""
+    weights = 1.0 / np.arange(1, universe + 1)
+    found: npt.NDArray[np.float64] = weights / weights.sum()
+    return found
+
+
+def weighted(weights: npt.NDArray[np.float64], size: int, predicates: int) -> float:
+    """Returns E|P| / sum E|p_i| of predicates that are `size` draws of messages each, with replacement."""
+    together = (1 - (1 - weights) ** (predicates * size)).sum()
+    alone = (1 - (1 - weights) ** size).sum()
+    return float(together / (predicates * alone))
+
+
+def sample_uniform(universe: int, size: int, predicates: int, rng: np.random.Generator) -> float:
+    """Returns alpha of one draw of uniform subsets.
+
+    Subsets are drawn with replacement until no message is in one twice: `size` is small beside the universe.
+    """
+    drawn = rng.integers(0, universe, (predicates, size))
+    while len(again := np.flatnonzero((np.diff(np.sort(drawn, axis=1), axis=1) == 0).any(axis=1))):
+        drawn[again] = rng.integers(0, universe, (len(again), size))
+    there = np.zeros(universe, np.bool_)
+    there[drawn] = True
+    return int(there.sum()) / (predicates * size)
+
+
+def sample_weighted(
+    weights: npt.NDArray[np.float64], size: int, predicates: int, rng: np.random.Generator
+) -> int:
+    """Returns the size of the union of one draw of weighted predicates."""
+    ends = np.cumsum(weights)
+    drawn = np.searchsorted(ends, rng.random((predicates, size)) * ends[-1], side="right")
+    return len(np.unique(np.minimum(drawn, len(weights) - 1)))
+
+
 def _draws(facts: Mapping[str, Any], rng: np.random.Generator) -> Iterator[float]:
     n = int(facts["n"])
     times = 20 if n <= 1_000 else 4
     if facts["model"] == "integers":
+        size, operators = facts["constraints"], {_OPERATORS[facts["operator"]]: 1}
+        integers: dict[str, Any] = {"strings_percent": 0, "integer_operators": operators}
         for _ in range(20):
-            drawn = integer_constraints(n, facts["names"], rng, facts["operator"], facts["constraints"])
+            drawn = draw(n, facts["names"], rng, low=size, high=size, **integers)
             yield alphas(drawn)["constraints"]
     elif facts["model"] == "uniform":
         for _ in range(times):

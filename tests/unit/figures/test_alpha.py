@@ -18,14 +18,7 @@ from testbed.evaluation.figures import alpha as figure
 from testbed.evaluation.figures import alpha_conjunctions, alpha_draws
 from testbed.evaluation.figures import alpha_constraints as constraints
 from testbed.evaluation.figures.alpha import Alpha
-from testbed.evaluation.figures.alpha_conjunctions import (
-    Conjunctions,
-    alphas,
-    draw,
-    integer_constraints,
-    kept,
-    merged,
-)
+from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, alphas, draw, kept, merged
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_table
@@ -33,14 +26,14 @@ from tests.support.algebra import covers
 
 
 def test_values_of_the_exact_formula() -> None:
-    found = [round(constraints.uniform(10_000, 10, n), 6) for n in (10, 100, 1_000, 10_000)]
+    found = [round(alpha_draws.uniform(10_000, 10, n), 6) for n in (10, 100, 1_000, 10_000)]
     assert found == [0.995512, 0.952079, 0.632305, 0.099995]
-    assert round(constraints.uniform(10**6, 1, 10**6), 6) == 0.632121
+    assert round(alpha_draws.uniform(10**6, 1, 10**6), 6) == 0.632121
 
 
 def test_weighted_predicates_of_equal_weights_are_draws_with_replacement() -> None:
     even = np.full(100, 0.01)
-    assert constraints.weighted(even, 1, 50) == pytest.approx(constraints.uniform(100, 1, 50))
+    assert alpha_draws.weighted(even, 1, 50) == pytest.approx(alpha_draws.uniform(100, 1, 50))
 
 
 def test_implication_is_that_of_the_predicates() -> None:
@@ -122,20 +115,20 @@ def test_the_filters_of_a_table_are_conjunctions() -> None:
     [("equal", 50, 1, 5_000), ("less", 500, 1, 500), ("equal", 3, 2, 30_000), ("equal", 3, 3, 1_000_000)],
 )
 def test_integer_constraints_give_the_exact_value(operator: str, names: int, size: int, kinds: int) -> None:
-    rng = np.random.default_rng(7)
-    drawn = (integer_constraints(2_000, names, rng, operator, size) for _ in range(8))
-    found = [alphas(each)["constraints"] for each in drawn]
+    facts = {"model": "integers", "names": names, "operator": operator, "constraints": size, "n": 2_000}
+    measured = measure(facts | {"kinds": kinds}, 7)
+    found = measured["draws"]
     error = statistics.stdev(found) / math.sqrt(len(found))
-    assert abs(statistics.fmean(found) - constraints.uniform(kinds, 1, 2_000)) < 4 * error
+    assert abs(statistics.fmean(found) - measured["exact"]) < 4 * error
 
 
 def test_uniform_subsets_have_different_messages() -> None:
     """All messages are in the union of predicates of the whole universe."""
     rng = np.random.default_rng(2)
-    assert constraints.sample_uniform(6, 6, 20, rng) == 6 / (20 * 6)
-    found = [constraints.sample_uniform(50, 5, 20, rng) for _ in range(400)]
+    assert alpha_draws.sample_uniform(6, 6, 20, rng) == 6 / (20 * 6)
+    found = [alpha_draws.sample_uniform(50, 5, 20, rng) for _ in range(400)]
     error = statistics.stdev(found) / math.sqrt(len(found))
-    assert abs(statistics.fmean(found) - constraints.uniform(50, 5, 20)) < 4 * error
+    assert abs(statistics.fmean(found) - alpha_draws.uniform(50, 5, 20)) < 4 * error
 
 
 @pytest.fixture(scope="module")
