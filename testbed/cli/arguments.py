@@ -9,8 +9,9 @@ import math
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from testbed.results.folders import DEFAULT_RUNS
 from testbed.support.errors import InputError
@@ -19,6 +20,7 @@ from testbed.terminal import put
 if TYPE_CHECKING:
     from testbed.experiments.config import Experiment
 
+_N = TypeVar("_N", int, float)
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642
 #: Styles of figures, which matplotlib need not be loaded to list.
@@ -38,27 +40,26 @@ _MASTER = re.compile(
 
 
 def not_negative(text: str) -> int:
-    return _whole(text, 0, "0 or a positive number")
+    return _number(int, text, 0, math.inf, "0 or a positive number")
 
 
 def positive(text: str) -> int:
-    return _whole(text, 1, "a positive number")
+    return _number(int, text, 1, math.inf, "a positive number")
 
 
 def port(text: str) -> int:
     """A port of TCP; 0 lets the system choose."""
-    return _whole(text, 0, "a port, 0 to 65535", most=65535)
+    return _number(int, text, 0, 65535, "a port, 0 to 65535")
 
 
 def timeout_s(text: str) -> float:
-    return _number(text, 0, TIMEOUT_MAX_S, f"seconds, 0 to {TIMEOUT_MAX_S:,}")
+    return _number(float, text, 0, TIMEOUT_MAX_S, f"seconds, 0 to {TIMEOUT_MAX_S:,}")
 
 
 def moment_s(text: str) -> float:
     """A moment in experiment seconds; before 0 the network is being set up."""
-    return _number(
-        text, -MOMENT_MAX_S, MOMENT_MAX_S, f"experiment seconds, {-MOMENT_MAX_S:,} to {MOMENT_MAX_S:,}"
-    )
+    expected = f"experiment seconds, {-MOMENT_MAX_S:,} to {MOMENT_MAX_S:,}"
+    return _number(float, text, -MOMENT_MAX_S, MOMENT_MAX_S, expected)
 
 
 def master(text: str) -> str:
@@ -215,21 +216,11 @@ def add_port(parser: ArgumentParser, name: str) -> None:
     )
 
 
-def _whole(text: str, least: int, expected: str, most: float = math.inf) -> int:
+def _number(kind: Callable[[str], _N], text: str, least: float, most: float, expected: str) -> _N:
     try:
-        number = int(text)
+        number = kind(text)
     except ValueError:
-        number = least - 1
-    if not least <= number <= most:
-        raise ArgumentTypeError(f"{text}: expected {expected}")
-    return number
-
-
-def _number(text: str, least: float, most: float, expected: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not least <= number <= most:  # nor is NaN
+        number = None
+    if number is None or not least <= number <= most:  # nor is NaN
         raise ArgumentTypeError(f"{text}: expected {expected}")
     return number

@@ -131,18 +131,6 @@ class _Switch:
             self.datapath.send_msg(message)
 
 
-def _clock(settings: Settings) -> tuple[ExperimentClock, Meter]:
-    """The experiment clock and the meter of the controller's loop.
-
-    Raises:
-        OSError, ValueError: the page cannot be opened.
-    """
-    if settings.clock is None:
-        return FixedClock(), Meter()
-    page = ClockPage.open(settings.clock)
-    return SharedClock(page), Meter(page.slot(settings.slot))
-
-
 class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
     """Connects switches to the state machine.
 
@@ -193,7 +181,11 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         self._machine = Distribution(settings.network, legacy=legacy, verifier=verifier, incarnations=known)
         self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
-        self._clock, self._meter = _clock(settings)
+        self._clock: ExperimentClock = FixedClock()
+        self._meter = Meter()
+        if settings.clock is not None:
+            page = ClockPage.open(settings.clock)
+            self._clock, self._meter = SharedClock(page), Meter(page.slot(settings.slot))
 
     def start(self) -> None:
         super().start()

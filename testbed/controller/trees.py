@@ -86,14 +86,32 @@ BroadcastLayer = Callable[[Topology, frozenset[int], frozenset[int]], Forest]
 
 
 def spt_trees(
-    topology: Topology, down_links: frozenset[int] = frozenset(), down_nodes: frozenset[int] = frozenset()
+    topology: Topology,
+    down_links: frozenset[int] = frozenset(),
+    down_nodes: frozenset[int] = frozenset(),
+    used: Callable[[int, Sequence[Link]], Sequence[Link]] = lambda _count, links: links,
 ) -> Forest:
     """Shortest-path trees by cost, unique by the tie-breaking rule of this module.
 
     A node that is down is neither a source nor on a path. In a partitioned network each tree spans its
     source's component.
+
+    Args:
+        used: chooses those of the links in use that the trees have, by the number of nodes.
     """
-    return _forest(topology, down_links, down_nodes)
+    count = len(topology.nodes)
+    links = tuple(
+        link
+        for link in topology.links
+        if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
+    )
+    sources = np.array([node for node in range(count) if node not in down_nodes], np.intp)
+    found = parents_from(Adjacency.of(count, used(count, links)), sources)
+    if len(sources) == count:
+        return Forest(sources, found, links)  # Not a second matrix: at 10,000 nodes each takes 400 MB.
+    parents = np.full((count, count), NO_PARENT, np.int32)
+    parents[sources] = found
+    return Forest(sources, parents, links)
 
 
 def reverse_path_trees(
@@ -115,7 +133,7 @@ def spanning_trees(
     The weights of this module make it unique, and comparing them means comparing cost, then index.
     """
     # The paths of an acyclic graph are its shortest paths.
-    return _forest(topology, down_links, down_nodes, spanning_links)
+    return spt_trees(topology, down_links, down_nodes, spanning_links)
 
 
 def spanning_links(count: int, links: Iterable[Link]) -> list[Link]:
@@ -167,28 +185,6 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
     count = len(topology.nodes)
     adjacency = Adjacency.of(count, forest.links)
     return tables_of(adjacency, forest.sources, forest.parents, forest.floods)
-
-
-def _forest(
-    topology: Topology,
-    down_links: frozenset[int],
-    down_nodes: frozenset[int],
-    used: Callable[[int, Sequence[Link]], Sequence[Link]] = lambda _count, links: links,
-) -> Forest:
-    """Shortest-path trees over those of the links in use that `used` chooses."""
-    count = len(topology.nodes)
-    links = tuple(
-        link
-        for link in topology.links
-        if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
-    )
-    sources = np.array([node for node in range(count) if node not in down_nodes], np.intp)
-    found = parents_from(Adjacency.of(count, used(count, links)), sources)
-    if len(sources) == count:
-        return Forest(sources, found, links)  # Not a second matrix: at 10,000 nodes each takes 400 MB.
-    parents = np.full((count, count), NO_PARENT, np.int32)
-    parents[sources] = found
-    return Forest(sources, parents, links)
 
 
 def parents_from(adjacency: Adjacency, sources: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:

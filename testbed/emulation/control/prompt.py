@@ -30,17 +30,13 @@ from testbed.terminal.numbers import message
 _APP = "cli"
 
 
-class _UsageError(InputError):
-    """A command of the prompt has other operands than it takes."""
-
-
 _Command = Callable[["Prompt", list[str]], None]
 
 
 def _operands(least: int, most: int | None = None) -> Callable[[_Command], Callable[[Prompt, str], None]]:
     """Makes a command of `cmd.Cmd` from a function of the split line, whose docstring is the command's help.
 
-    Raises _UsageError: the line has fewer or more operands.
+    Raises InputError: the line has fewer or more operands.
     """
 
     def decorate(function: _Command) -> Callable[[Prompt, str], None]:
@@ -49,10 +45,10 @@ def _operands(least: int, most: int | None = None) -> Callable[[_Command], Calla
             try:
                 operands = shlex.split(line)
             except ValueError as error:
-                raise _UsageError(f"{line}: {error}") from error
+                raise InputError(f"{line}: {error}") from error
             if len(operands) < least or (most is not None and len(operands) > most):
                 usage = (function.__doc__ or "").splitlines()[0]
-                raise _UsageError(f"expected {usage.partition(':')[0]}")
+                raise InputError(f"expected {usage.partition(':')[0]}")
             function(self, operands)
 
         return command
@@ -123,7 +119,7 @@ class Prompt(cmd.Cmd):
         """Runs a program on a node: `r3 ip address`."""
         name, _, program = line.partition(" ")
         if not program:
-            raise _UsageError(f"{name}: expected a command (help lists them), or NODE PROGRAM [ARGUMENTS]")
+            raise InputError(f"{name}: expected a command (help lists them), or NODE PROGRAM [ARGUMENTS]")
         self._run_on(self._running.node(name), program)
 
     def _run_on(self, node: int, program: str) -> None:
@@ -182,7 +178,7 @@ class Prompt(cmd.Cmd):
         """unsub NODE [SUBSCRIPTION]: ends a subscription of the prompt at a node, or all of them."""
         client = self._client(operands[0])
         if len(operands) == 2 and not operands[1].isdecimal():
-            raise _UsageError(f"{operands[1]}: expected the number that sub printed")
+            raise InputError(f"{operands[1]}: expected the number that sub printed")
         for number in client.subscriptions() if len(operands) == 1 else (int(operands[1]),):
             client.unsubscribe(number)
 
@@ -196,7 +192,7 @@ class Prompt(cmd.Cmd):
             count = int(operands[0]) if operands else 1
             timeout_s = float(operands[1]) if len(operands) > 1 else 10.0
         except ValueError as error:
-            raise _UsageError("expected wait [MESSAGES [SECONDS]], two numbers") from error
+            raise InputError("expected wait [MESSAGES [SECONDS]], two numbers") from error
         known = self._unawaited
         self._unawaited = max(0, known - count)
         shown = known + self._show_deliveries(timeout_s, count - known)
@@ -228,7 +224,7 @@ class Prompt(cmd.Cmd):
             self._running.shape_link(u, v, operands[3:])
             return
         if len(operands) > 3:
-            raise _UsageError("expected link U V up|down")
+            raise InputError("expected link U V up|down")
         self._running.set_link(u, v, _state(operands[2]))
 
     @_operands(2, 2)
@@ -283,7 +279,7 @@ class Prompt(cmd.Cmd):
 
 def _state(text: str) -> str:
     if text not in {"up", "down"}:
-        raise _UsageError(f"{text}: expected up or down")
+        raise InputError(f"{text}: expected up or down")
     return text
 
 
@@ -292,7 +288,7 @@ def _node_and_text(line: str, usage: str) -> tuple[str, str]:
     node, _, text = line.strip().partition(" ")
     text = text.strip()
     if not text:
-        raise _UsageError(f"expected {usage}")
+        raise InputError(f"expected {usage}")
     if len(text) > 1 and text[0] == text[-1] == "'":
         text = text[1:-1]
     return node, text

@@ -71,8 +71,7 @@ def read_trace(path: Path, experiment: Experiment) -> list[Item]:
         # Spreadsheets write a byte order mark before the first column.
         with path.open(encoding="utf-8-sig", newline="") as file:
             for number, fields in _rows(path, file):
-                place, attributes = f"{path}, line {number}", path.suffix != ".csv"
-                items.append(_item(place, fields, experiment.topology, served, attributes))
+                items.append(_item(f"{path}, line {number}", fields, experiment.topology, served))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     return items
@@ -128,20 +127,15 @@ def _served(experiment: Experiment) -> list[str]:
     return [name for name in EVENTS if name in commands]
 
 
-def _item(
-    place: str, fields: Mapping[str, Any], topology: Topology, served: Sequence[str], attributes: bool = True
-) -> Item:
-    """Returns the request of a line, or of an item of a generator.
-
-    Args:
-        attributes: `attributes` may be in the place of `message`.
+def _item(place: str, fields: Mapping[str, Any], topology: Topology, served: Sequence[str]) -> Item:
+    """Returns the request of a line, or of an item of a generator; `attributes` may be in place of `message`.
 
     Raises:
         ExperimentError: a field is missing, unknown or not valid.
     """
     problems = Problems(place)
     table = {name: value for name, value in fields.items() if value is not None}
-    found = read_keys(problems, "", table, topology, served, attributes)
+    found = read_keys(problems, "", table, topology, served, attributes=True)
     problems.raise_if_any()
     assert found is not None
     kind, values = found
