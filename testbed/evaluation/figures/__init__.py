@@ -1,5 +1,8 @@
 """The papers' evaluation, reproduced: experiments, statements that are held against them, pages."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 #: The layers that the papers compare.
 LAYERS = ("spt", "spanning-tree")
 #: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
@@ -8,3 +11,7 @@ AMENDED = (
     *("spt", "rpf", "attention"),
 )
 UNCHANGED = ("pif-strict", "flooding", "spanning-tree")
+#: Points of a curve, (t or x, value).
+Points = Sequence[tuple[float, float]]
+#: A function of what was measured in a run.
+Number = Callable[[Mapping[str, Any]], float | None]

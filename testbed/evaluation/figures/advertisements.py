@@ -162,7 +162,6 @@ def _of_changing(results: Results, case: Case) -> Iterator[Statement]:
         f"{case.label}: deliveries missed while RAs wait",
         "0 but for messages under way" if case.facts["variant"] == _FREE else "above 0",
         f"{results.band(case, 'missed', 100)} % of those expected",
-        None,
     )
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures import LAYERS, Points
 from testbed.evaluation.figures.alpha_draws import ERROR, MERGED, UNITS, exact
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
@@ -64,8 +64,7 @@ class Alpha(Reproduction):
         found = [
             Case(
                 f"generic, {name}: |M| {universe}, h {h}, n {n}",
-                {},
-                {"model": name.lower(), "universe": universe, "h": h, "n": n},
+                facts={"model": name.lower(), "universe": universe, "h": h, "n": n},
             )
             for name in ("uniform", "Zipf")
             for universe, h, n in _ROWS
@@ -195,7 +194,7 @@ def _error(
     return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def _panel(title: str, curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> Panel:
+def _panel(title: str, curves: Mapping[str, Sequence[Points]]) -> Panel:
     return Panel.of_points(title, "alpha", curves, "conjunctions combined in one disjunction")
 
 

@@ -129,8 +129,7 @@ class Attention(Reproduction):
         return [
             Case(
                 f"{strategy}, Max {most}{', exact history' if more else ''}",
-                {},
-                {"base": base, "strategy": strategy, "max": most, **more},
+                facts={"base": base, "strategy": strategy, "max": most, **more},
             )
             for more, maxima in (
                 ({}, {"small": _SMALL, "paper": _PAPER, "emulated": _EMULATED}[size]),
@@ -208,7 +207,7 @@ class Attention(Reproduction):
     def panels(self, results: Results) -> list[Panel]:
         curves = _curves(results)
         saved, control, starved = (
-            {name: results.curves_over(cases.items(), key) for name, cases in curves.items()}
+            {name: results.curves_over(cases.values(), "max", key) for name, cases in curves.items()}
             for key in ("saved_bandwidth", "control_overhead", "starvation")
         )
         predicted = {most: _fluid(case.facts).saved_bandwidth() for most, case in curves["EON"].items()}

@@ -127,7 +127,6 @@ class FalsePositives(Reproduction):
                     f"{strict.label}: deliveries missed",
                     "some: a UR alone replaces p_i" if layer == "spt" else "fewer than on `spt`",
                     f"{sum(results.values(strict, 'missed')):.0f} in all runs",
-                    None,
                 )
         for case in results.where(layer="spt", changes=_CHANGING, policy=_FAST):
             if case.facts["variant"] in ("", _LATE):

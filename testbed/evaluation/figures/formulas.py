@@ -148,7 +148,7 @@ def _growth(exponent: float, results: Results) -> Iterator[Statement]:
     cases = [case for case in results.where(exponent=exponent) if case.facts["nodes"] >= _GROWS_FROM]
     nodes = np.array([case.facts["nodes"] for case in cases], dtype=float)
     logs = np.log(np.log(nodes)), np.log(nodes)
-    curves = [[d for _, d in curve] for curve in results.curves_over(zip(nodes, cases, strict=True), "d")]
+    curves = [[d for _, d in curve] for curve in results.curves_over(cases, "nodes", "d")]
     subject = f"power law, exponent {exponent}"
     ratios = [curve[-1] / curve[0] * logs[0][0] / logs[0][-1] for curve in curves]
     middle = float(np.median(ratios)) if ratios else math.nan
@@ -156,7 +156,6 @@ def _growth(exponent: float, results: Results) -> Iterator[Statement]:
         f"{subject}: growth of d / log log n, so of M(PSF) / (n^2 log log n), to {nodes[-1]:,.0f} nodes",
         "bounded for all n",
         f"{middle:.3g} ({min(ratios):.3g} to {max(ratios):.3g})" if ratios else "no run",
-        None,
     )
     residuals = [
         [math.sqrt(float(np.polyfit(log, curve, 1, full=True)[1][0]) / len(nodes)) for log in logs]

@@ -119,8 +119,10 @@ class Forwarding(Reproduction):
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for name in _WORKLOADS:
-            cases = [(case.facts["constraints"], case) for case in results.where(name=name, interfaces=10)]
-            times = {variant: results.curves_over(cases, variant) for variant in (*_CLAIMS, "basic")}
+            cases = results.where(name=name, interfaces=10)
+            times = {
+                variant: results.curves_over(cases, "constraints", variant) for variant in (*_CLAIMS, "basic")
+            }
             found.append(Panel.of_points(f"{name}, 10 interfaces", "us", times, "constraints"))
         settings = {
             case: f"{case.facts['name']}, {case.facts['constraints']:,} constraints"

@@ -63,8 +63,7 @@ class Leakage(Reproduction):
         return [
             Case(
                 f"{encoding}, {label}",
-                {},
-                {
+                facts={
                     "encoding": encoding,
                     "hardening": label,
                     "kept": kept,
@@ -84,7 +83,6 @@ class Leakage(Reproduction):
                 f"{case.label}: {name}",
                 f"a guess: {100 * results.median(case, f'{name}_baseline'):.3g} %{_anchor(case, name)}",
                 f"{results.band(case, name, scale=100)} %",
-                None,
             )
         plain, kept, filled, _ = (partial(results.median, case) for case in results.where(encoding="slides"))
         guessed = filled("A3_baseline")

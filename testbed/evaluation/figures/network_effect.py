@@ -99,8 +99,7 @@ class NetworkEffect(Reproduction):
             found += [
                 Case(
                     f"{engine}, {_name(where)}, {constraints:,} constraints",
-                    {},
-                    {"engine": engine, **where, "constraints": constraints},
+                    facts={"engine": engine, **where, "constraints": constraints},
                 )
                 for engine, of_engine in sizes.items()
                 for constraints in of_engine
@@ -171,9 +170,9 @@ class NetworkEffect(Reproduction):
         found, groups = [], _groups(results)
         names = [*dict.fromkeys(name for name, _ in groups)][:2]
         for engine, name in product(_ENGINES, names):
-            cases = [(case.facts["constraints"], case) for case in groups.get((name, engine), ())]
+            cases = groups.get((name, engine), ())
             curves = {
-                label: results.curves_over(cases, key)
+                label: results.curves_over(cases, "constraints", key)
                 for label, key in (
                     ("one router", "single_us"),
                     ("along the path", "path_us"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from router.registry import Registry
+from testbed.evaluation.figures import Number, Points
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
@@ -36,7 +37,7 @@ class Case:
     """
 
     label: str
-    overrides: Mapping[str, str] = field(hash=False)
+    overrides: Mapping[str, str] = field(default_factory=dict, hash=False)
     facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
@@ -69,7 +70,7 @@ class Statement:
     text: str
     predicted: str
     measured: str
-    holds: bool | None
+    holds: bool | None = None
 
     @property
     def subject(self) -> str:
@@ -128,23 +129,18 @@ class Panel:
 
     title: str
     y: str
-    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]
+    curves: Mapping[str, Sequence[Points]]
     x: str = "experiment time (s)"
     floor: Mapping[str, float] = field(default_factory=dict)
     paper: Mapping[str, float] = field(default_factory=dict)
     paper_x: Mapping[str, float] = field(default_factory=dict)
-    formulas: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    formulas: Mapping[str, Points] = field(default_factory=dict)
     percent: bool = True
     points: bool = False
 
     @classmethod
     def of_points(
-        cls,
-        title: str,
-        y: str,
-        curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]],
-        x: str,
-        **more: Any,
+        cls, title: str, y: str, curves: Mapping[str, Sequence[Points]], x: str, **more: Any
     ) -> Panel:
         """Returns a panel of numbers at points of a parameter."""
         return cls(title, y, curves, x=x, percent=False, points=True, **more)
@@ -221,40 +217,33 @@ class Results:
     def _by_seed(self, case: Case, key: str) -> dict[int, float]:
         return {run[SEED]: float(run[key]) for run in self.runs(case) if run.get(key) is not None}
 
-    def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
+    def curves(self, case: Case, key: str = "curve") -> list[Points]:
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
-    def curves_over(
-        self, cases: Iterable[tuple[float, Case]], key: str | Callable[[Mapping[str, Any]], float | None]
-    ) -> list[list[tuple[float, float]]]:
-        """Returns a curve for each seed, ascending: a number of its run of each case, over the case's value.
+    def curves_over(self, cases: Iterable[Case], x: str, key: str | Number) -> list[Points]:
+        """Returns a curve for each seed, ascending: a number of its run of each case, over the fact `x`.
 
         A curve has no point where the run failed, or has no such number.
 
         Args:
-            cases: (value on the x axis, case), in the order of the points.
-            key: of the number, or a function that takes it from what was measured in a run.
+            cases: in the order of the points.
         """
         of_seed: dict[int, list[tuple[float, float]]] = {}
-        for x, case in cases:
+        for case in cases:
             for run in self.runs(case):
                 value = run.get(key) if isinstance(key, str) else key(run)
                 if value is not None:
-                    of_seed.setdefault(run[SEED], []).append((float(x), float(value)))
+                    of_seed.setdefault(run[SEED], []).append((float(case.facts[x]), float(value)))
         return [of_seed[seed] for seed in sorted(of_seed)]
 
     def lines(
-        self,
-        cases: Iterable[Case],
-        label: Callable[[Case], str],
-        x: str,
-        key: str | Callable[[Mapping[str, Any]], float | None],
-    ) -> dict[str, list[list[tuple[float, float]]]]:
-        """Returns label -> `curves_over` of the cases with this label; the fact `x` is on the x axis."""
-        groups: dict[str, list[tuple[float, Case]]] = {}
+        self, cases: Iterable[Case], label: Callable[[Case], str], x: str, key: str | Number
+    ) -> dict[str, list[Points]]:
+        """Returns label -> `curves_over` of the cases with this label."""
+        groups: dict[str, list[Case]] = {}
         for case in cases:
-            groups.setdefault(label(case), []).append((case.facts[x], case))
-        return {each: self.curves_over(own, key) for each, own in groups.items()}
+            groups.setdefault(label(case), []).append(case)
+        return {each: self.curves_over(own, x, key) for each, own in groups.items()}
 
 
 #: The delay of simulated links.

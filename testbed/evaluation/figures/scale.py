@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from statistics import median
 from typing import Any
 
-from testbed.evaluation.figures import LAYERS
+from testbed.evaluation.figures import LAYERS, Number, Points
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.evaluation.figures.schemes import SCHEMES
 from testbed.evaluation.figures.steady import EXACT, FILTERS, HUBS, KINDS, MOST, ROUTERS, SENDERS
 from testbed.experiments.config import WorkloadOptions
-
-_Points = list[tuple[float, float]]
-_Value = Callable[[Mapping[str, Any]], float | None]
 
 #: Bytes a constraint of the compiled engine with 1,000,000 constraints (docs/explanation/matching.md).
 _BYTES = 44
@@ -153,7 +150,7 @@ def _case(what: str, nodes: int, **more: str) -> Case:
     return Case(", ".join([what, f"{nodes} nodes", *more.values()]), {}, facts)
 
 
-def _state(scheme: str, kind: str, statistic: str) -> _Value:
+def _state(scheme: str, kind: str, statistic: str) -> Number:
     """Returns what takes constraints a router from a run: of all routers if known, else of the sample."""
     key = f"{scheme} {kind} {statistic}"
 
@@ -173,29 +170,28 @@ def _advertised(run: Mapping[str, Any]) -> float | None:
     return None if crossings is None else _RATE * crossings
 
 
-def _curves(results: Results, layer: str, value: _Value) -> list[_Points]:
-    cases = results.where(what="state", layer=layer)
-    return results.curves_over([(case.facts["nodes"], case) for case in cases], value)
+def _curves(results: Results, layer: str, value: Number) -> list[Points]:
+    return results.curves_over(results.where(what="state", layer=layer), "nodes", value)
 
 
-def _of_domains(results: Results, key: str) -> list[_Points]:
-    return results.curves_over([(each.facts["nodes"], each) for each in results.where(what="domains")], key)
+def _of_domains(results: Results, key: str) -> list[Points]:
+    return results.curves_over(results.where(what="domains"), "nodes", key)
 
 
-def _medians(curves: list[_Points]) -> _Points:
+def _medians(curves: list[Points]) -> Points:
     of: dict[float, list[float]] = {}
     for n, value in (point for curve in curves for point in curve):
         of.setdefault(n, []).append(value)
     return [(n, median(each)) for n, each in sorted(of.items())]
 
 
-def _exponent(points: _Points) -> float:
+def _exponent(points: Points) -> float:
     """Returns the exponent of the growth between the last two points."""
     (n, before), (m, after) = points[-2:]
     return math.log(after / before) / math.log(m / n)
 
 
-def _feasible(points: _Points, limit: float) -> str:
+def _feasible(points: Points, limit: float) -> str:
     """Returns the number of nodes at which a quantity that grows comes to a limit."""
     for (n, before), above in pairwise(points):
         exponent = _exponent([(n, before), above])
@@ -243,7 +239,7 @@ def _sampled(results: Results, layer: str) -> Statement:
     )
 
 
-def _grows(text: str, curves: list[_Points], predicted: float | None) -> Statement:
+def _grows(text: str, curves: list[Points], predicted: float | None) -> Statement:
     found = [_exponent(points) for points in curves if len(points) > 1]
     measured, holds = "no run", None if predicted is None else False
     if found:

@@ -268,5 +268,4 @@ def _classes(results: Results) -> Iterator[Statement]:
             f"{nodes} nodes, {layer}, SRs: pif-classes beside pif",
             "equal" if layer == "spanning-tree" else "fewer crossings, more state",
             ", ".join(parts) if results.runs(case) and results.runs(pif) else "no run",
-            None,
         )

@@ -612,15 +612,15 @@ def test_a_page_has_the_runs_that_failed(tmp_path: Path) -> None:
 
 
 def test_the_points_of_a_curve_are_of_one_seed_where_runs_failed() -> None:
-    cases = [(x, Case(f"{x}", {})) for x in (10, 20, 50)]
+    cases = [Case(f"{x}", facts={"x": x}) for x in (10, 20, 50)]
     values: list[dict[int, float | None]] = [{1: 0.1, 2: 0.2, 3: 0.3}, {3: 0.6, 2: 0.4}, {1: 0.7, 2: None}]
     results = Results(
         {
             case: [{SEED: seed, "key": value} for seed, value in of_seed.items()]
-            for (_, case), of_seed in zip(cases, values, strict=True)
+            for case, of_seed in zip(cases, values, strict=True)
         }
     )
-    assert results.curves_over(cases, "key") == [
+    assert results.curves_over(cases, "x", "key") == [
         [(10, 0.1), (50, 0.7)],
         [(10, 0.2), (20, 0.4)],
         [(10, 0.3), (20, 0.6)],
