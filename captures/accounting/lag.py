@@ -30,6 +30,7 @@ def lag_keys(report: LagReport | None, clock: Clock) -> dict[str, Any]:
     latest = {part: _latest(report["parts"], part) for part in PARTS}
     turns = [part for part in report["parts"] if part["part"] == "router" and part.get("turn_s", 0) > 0]
     longest = max(turns, key=lambda part: part["turn_s"], default=None)
+    measured_s = [part["turn_cpu_s"] for part in turns if "turn_cpu_s" in part]
     return {
         "lag": {
             PARTS[part]: None
@@ -48,19 +49,13 @@ def lag_keys(report: LagReport | None, clock: Clock) -> dict[str, Any]:
         else {
             "node": longest.get("node"),
             "turn_s": round(longest["turn_s"], 6),
-            "cpu_s": _greatest_cpu_s(turns),
+            "cpu_s": round(max(measured_s), 6) if measured_s else None,
             "of": longest.get("turn_of", ""),
             "at_s": round(longest.get("turn_at_s", 0.0), 3),
         },
         "sufficient_time_scale": _sufficient(report, clock),
         "answer_delay": report["answers"],
     }
-
-
-def _greatest_cpu_s(turns: Iterable[PartLag]) -> float | None:
-    """The greatest CPU time of a turn; None: it was not measured."""
-    measured = [part["turn_cpu_s"] for part in turns if "turn_cpu_s" in part]
-    return round(max(measured), 6) if measured else None
 
 
 def late(summary: Mapping[str, Any]) -> list[str]:

@@ -59,20 +59,11 @@ class FilePart:
     before: int | None = 0
 
 
-class _AnyClock(Reassembler):
-    """For the times of captures, which go back where a clock was set or captures were joined."""
-
-    def expire(self, now: float) -> None:
-        for key in [key for key, partial in self._partial.items() if partial.deadline <= now]:
-            self._give_up(key)
-            self.expired += 1
-
-
 class CapturedFragments:
     """Collects the fragments of one capture, and where in it the fragments are whose frames are not whole."""
 
     def __init__(self) -> None:
-        self._reassembler = _AnyClock()
+        self._reassembler = Reassembler()
         self._places: dict[Key, dict[int, Carried]] = {}
 
     def add(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:

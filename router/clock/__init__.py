@@ -90,13 +90,9 @@ class Timeline:
         self._starts = [piece.start_ns for piece in self.pieces]
         self._seconds = [piece.experiment_s for piece in self.pieces]
 
-    def piece_at(self, time_ns: int) -> Piece:
-        """The piece in force at a time."""
-        return self.pieces[max(0, bisect_right(self._starts, time_ns) - 1)]
-
     def experiment_at(self, time_ns: int) -> float:
         """The experiment second at a time."""
-        return self.piece_at(time_ns).experiment_at(time_ns)
+        return self.pieces[max(0, bisect_right(self._starts, time_ns) - 1)].experiment_at(time_ns)
 
     def time_of(self, experiment_s: float) -> int:
         """The first ns at which an experiment second has come."""

@@ -341,7 +341,7 @@ class DataPlane:
         """Lays out which number the matcher has for which entry of the routing table."""
         row = self._row
         routing = self._source.routing
-        if not routing.synced:
+        if routing.unsynced:
             # Messages are the core's, which gives the changes to the matcher.
             self._routing_seen = -1
             return

@@ -249,7 +249,8 @@ class Parts:
 
     def message_counts(self) -> list[MessageCounts] | None:
         """The counts of all parts that receive `message_sent`; None: one of them has no counts."""
-        found = [part.message_counts() for part in self._parts if _counts(part)]
+        hearing = [part for part in self._parts if type(part).message_sent is not Part.message_sent]
+        found = [part.message_counts() for part in hearing]
         return None if None in found else [counts for counts in found if counts is not None]
 
     def settle(self, _event: Settle, _now: float) -> list[Action]:
@@ -257,10 +258,6 @@ class Parts:
         for part in self._parts:
             part.settle()
         return []
-
-
-def _counts(part: Part) -> bool:
-    return type(part).message_sent is not Part.message_sent
 
 
 _CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())

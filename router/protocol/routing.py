@@ -32,7 +32,7 @@ class RoutingTable:
             such predicates.
         ingress_is_full: whether F of the RA ingress filter has so many filters; None: there is no F.
         matcher: the matching engine; it gets changes through `match` alone, which a replay of events repeats,
-            and has all of them if the table is `synced`.
+            and has all of them if `unsynced` is empty.
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
@@ -154,11 +154,6 @@ class RoutingTable:
         # p_i is over-simplified, and F is not.
         ingress_is_full = self.ingress_is_full
         return self._max_filters is not None and ingress_is_full is not None and ingress_is_full(filters)
-
-    @property
-    def synced(self) -> bool:
-        """Whether the matcher has all changes of p_i."""
-        return not self.unsynced
 
     def _sync_matcher(self) -> None:
         """Gives the matcher all changes of p_i since the last message."""

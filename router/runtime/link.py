@@ -371,6 +371,4 @@ class Link:
 
 
 # A router uses few sets of interfaces for many frames.
-@lru_cache(maxsize=4096)
-def _addresses(interfaces: frozenset[int]) -> list[bytes]:
-    return header.port_addresses(interfaces)
+_addresses = lru_cache(maxsize=4096)(header.port_addresses)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any, Protocol
 
 from router.wire.codec import WholeFrame
@@ -214,8 +213,8 @@ class Reassembler:
 
     def expire(self, now: float) -> None:
         """Gives up the partial frames whose timeout has passed."""
-        # They come first, on a clock that never goes back.
-        for key in list(takewhile(lambda each: self._partial[each].deadline <= now, self._partial)):
+        # In any order: the times of captures go back where a clock was set or captures were joined.
+        for key in [key for key, partial in self._partial.items() if partial.deadline <= now]:
             self._give_up(key)
             self.expired += 1
 
