@@ -63,8 +63,8 @@ def match_command(arguments: Namespace) -> None:
         put(session.statistics(), file=sys.stderr)
 
 
-FORMATS = ("driver", "jsonl")
 _DEFAULTS = MatchingWorkload()
+_WRITERS = {"driver": write_driver, "jsonl": write_json}
 
 
 def add_matching(parser: ArgumentParser) -> None:
@@ -94,7 +94,7 @@ def add_matching(parser: ArgumentParser) -> None:
             metavar="OP:WEIGHT,...",
             help=f"({shown})",
         )
-    parser.add_argument("--format", choices=FORMATS, default="driver", help="(driver)")
+    parser.add_argument("--format", choices=_WRITERS, default="driver", help="(driver)")
     parser.add_argument(
         "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
     )
@@ -121,9 +121,6 @@ def _operators(text: str) -> Mapping[Operator, float]:
                 f"expected OPERATOR:WEIGHT,..., operators {known}, found {part!r}"
             ) from None
     return weights
-
-
-_WRITERS = {"driver": write_driver, "jsonl": write_json}
 
 
 def workload_arguments(parser: ArgumentParser) -> None:
