@@ -33,7 +33,7 @@ _REVERSE_PATHS = "rpf"
 #: Of networks beyond the paper's.
 _FEW_RECEIVERS = 2
 #: Emulated routers that wait for a processor are late; what is late is not missed.
-_EMULATED_WINDOW_S = 3
+_EMULATED_WINDOW_S = 10
 
 
 class Schemes(Reproduction):
