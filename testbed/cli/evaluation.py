@@ -143,7 +143,7 @@ def figure_arguments(parser: ArgumentParser) -> None:
         "--engine",
         choices=ENGINES,
         help="simulated as tasks of Spark, or emulated one after the other (simulate); figures that are "
-        "calculated, such as attention, take simulate alone",
+        "calculated take simulate alone, but for `attention --size emulated`",
     )
     add_runs(parser)
     add_master(parser, "local[2]")

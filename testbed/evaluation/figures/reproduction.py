@@ -12,6 +12,7 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -105,10 +106,11 @@ class Statement:
 
     @classmethod
     def by_tolerance(
-        cls, text: str, predicted: float, values: Sequence[float], tolerance: float
+        cls, text: str, predicted: float, values: Sequence[float], tolerance: float, *, every: bool = False
     ) -> Statement:
-        """Returns the statement that the median of values is a number, but for a share of it."""
-        holds = bool(values) and abs(statistics.median(values) / predicted - 1) <= tolerance
+        """Returns the statement that the median, or `every` value, is a number, but for a share of it."""
+        judged = values if every or not values else [statistics.median(values)]
+        holds = bool(judged) and all(abs(each / predicted - 1) <= tolerance for each in judged)
         text = f"{text} (to {100 * tolerance:g} %)"
         return cls(text, f"{predicted:.3g}", Results.band_of(values), holds)
 
@@ -311,6 +313,10 @@ class Reproduction(ABC):
     @abstractmethod
     def panels(self, results: Results) -> list[Panel]:
         """Returns what the figure shows."""
+
+    def read(self) -> Collection[Path]:
+        """Returns the data of pages from which `run` takes measurements."""
+        return ()
 
     def tables(self, results: Results) -> list[Table]:
         """Returns tables for the page, in which nothing is judged."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testbed.evaluation.figures.reproduction import FIGURES, SEED, Case, Reproduction, Results
+from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SEED, Case, Reproduction, Results
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import peak_memory
@@ -116,8 +116,10 @@ def reproduce(
     size, engine = origin.size, origin.engine
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
-    if engine == "run" and figure.calculates and not figure.measure_emulated:
-        raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
+    if engine == "run" and figure.calculates and not (figure.measure_emulated and size == EMULATED):
+        raise InputError(
+            f"engine 'run', size {size!r}: this figure is calculated, and has no network to emulate"
+        )
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}
@@ -144,14 +146,22 @@ def reproduce(
         else:
             failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
     kept = [rows[key]["costs"] for key in jobs]
+    read = [read_data(path)[1] for path in figure.read()]
     # An emulation waits for its clock.
     unit = "wall_s" if engine == "run" else "cpu_s"
     costs = {
-        "s": calculated_s + sum(each[unit] for each in kept),
-        "peak_memory_bytes": max((each.get("peak_memory_bytes", 0) for each in kept), default=peak_memory()),
+        "s": calculated_s + sum(each[unit] for each in kept) + sum(each.costs["s"] for each in read),
+        "peak_memory_bytes": max(
+            (each.get("peak_memory_bytes", 0) for each in (*kept, *(each.costs for each in read))),
+            default=peak_memory(),
+        ),
     }
     made = [row["source"] for row in rows.values()]
-    return Reproduced(Results(measured), failures, states_of(made or [source_version()]), costs)
+    code = {
+        *states_of(made or ([] if read else [source_version()])),
+        *(code for each in read for code in each.code),
+    }
+    return Reproduced(Results(measured), failures, sorted(code), costs)
 
 
 def figure_job(figure: Reproduction, case: Case, seed: int, engine: str, number: int = 0) -> Job:

@@ -201,6 +201,12 @@ def test_the_rate_of_requests_is_held_against_the_formula() -> None:
     assert statements["25 nodes, spt: packets of 8 min over those of 10 min (to 5 %)"].predicted == "1.25"
     stable = statements["25 nodes, spt, every 10 min: stable (the second 2,400 s as the first, to 5 %)"]
     assert (stable.measured, stable.holds) == ("2.08 [2.08, 2.08] and 2.2 [2.2, 2.2]", False)
+    # A seed of four decides.
+    runs = [dict.fromkeys(("rate", "rate_before", "frames"), 2.0)] * 3 + [{"rate": 0.93, "rate_before": 2.0}]
+    of_seeds = verdicts(FIGURES["srur"](), lambda _: runs)
+    claims = ("packets a second (to 5 %)", "a few packets", "stable")
+    one = [text for text in of_seeds if text.startswith("25 nodes, spt, every 10 min: ")]
+    assert [of_seeds[text] for claim in claims for text in one if claim in text] == 3 * [False]
 
 
 @pytest.mark.parametrize(
@@ -420,6 +426,7 @@ def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
         (["fig99"], f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}"),
         (["match", "--size", "large"], "size 'large': this figure has small and paper"),
         (["alpha", "--engine", "run"], "this figure is calculated, and has no network to emulate"),
+        (["attention", "--engine", "run"], "engine 'run', size 'paper': this figure is calculated"),
     ],
 )
 def test_a_figure_that_cannot_be_made_is_an_error(
