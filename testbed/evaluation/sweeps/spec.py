@@ -127,18 +127,9 @@ class SpecError(InputError, ValueError):
     """A file of a sweep that cannot be used; names file and key."""
 
 
-@dataclass(frozen=True)
-class Against:
-    """The runs that those of a plot are paired with, by seed and by the values of all other parameters.
-
-    Attributes:
-        parameter, value: of the paired runs, such as `routing.scheme` and `flooding`.
-        how: "ratio": what is drawn is the quotient of a run and the paired run, or "difference".
-    """
-
-    parameter: str
-    value: str
-    how: str
+#: A parameter and its value in the runs that the runs of a plot are paired with, by seed and all other
+#: parameters; "ratio" or "difference", which is drawn.
+Against = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -186,7 +177,7 @@ class Plot:
         parameter, separator, value = self.against.partition("=")
         if not separator:
             raise InputError(f"against: {self.against!r} is not valid; expected PARAMETER=VALUE")
-        return Against(parameter, value, self.paired)
+        return parameter, value, self.paired
 
 
 @dataclass(frozen=True)
@@ -370,11 +361,11 @@ def _plot(entry: object, grid: Mapping[str, Sequence[object]], fail: Any) -> Plo
         pairs = plot.pairs
     except InputError as error:
         raise fail("[[plot]]", str(error)) from error
-    for key, name in (("x", plot.x), ("by", plot.by), ("against", pairs.parameter if pairs else None)):
+    for key, name in (("x", plot.x), ("by", plot.by), ("against", pairs[0] if pairs else None)):
         if name is not None and name not in grid:
             raise fail(f"[[plot]] {key}", unknown("parameter", name, grid))
-    if pairs is not None and pairs.value not in (known := [*map(str, grid[pairs.parameter])]):
-        raise fail("[[plot]] against", unknown("value", pairs.value, known))
+    if pairs is not None and pairs[1] not in (known := [*map(str, grid[pairs[0]])]):
+        raise fail("[[plot]] against", unknown("value", pairs[1], known))
     return plot
 
 

@@ -186,23 +186,24 @@ def _parameters(runs: pa.Table) -> list[str]:
 
 def _paired(runs: pa.Table, values: Sequence[float | None], against: Against) -> list[float | None]:
     """Returns each value over, or less, that of the run with equal seed and equal other parameters."""
-    require_parameter(runs, against.parameter)
-    others = [name for name in (*_parameters(runs), SEED) if name != against.parameter]
+    parameter, paired, how = against
+    require_parameter(runs, parameter)
+    others = [name for name in (*_parameters(runs), SEED) if name != parameter]
     for name in others:
         require_parameter(runs, name)
-    chosen = [str(each) for each in runs[against.parameter].to_pylist()]
-    if against.value not in chosen:
-        raise InputError(f"{against.parameter}: {unknown('value', against.value, dict.fromkeys(chosen))}")
+    chosen = [str(each) for each in runs[parameter].to_pylist()]
+    if paired not in chosen:
+        raise InputError(f"{parameter}: {unknown('value', paired, dict.fromkeys(chosen))}")
     keys = list(zip(*(runs[name].to_pylist() for name in others), strict=True))
     of_pair: dict[tuple[Any, ...], float | None] = {}
     for key, choice, value in zip(keys, chosen, values, strict=True):
-        if choice == against.value:
+        if choice == paired:
             if key in of_pair:
-                raise InputError(f"{against.parameter}: several runs with {against.value} have one seed")
+                raise InputError(f"{parameter}: several runs with {paired} have one seed")
             of_pair[key] = value
-    operation = operator.truediv if against.how == "ratio" else operator.sub
+    operation = operator.truediv if how == "ratio" else operator.sub
     return [
-        None if choice == against.value else _applied(operation, value, of_pair.get(key))
+        None if choice == paired else _applied(operation, value, of_pair.get(key))
         for key, choice, value in zip(keys, chosen, values, strict=True)
     ]
 

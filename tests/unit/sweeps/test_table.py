@@ -25,7 +25,7 @@ from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
 from testbed.evaluation.sweeps.plots import draw, lines_of, save
 from testbed.evaluation.sweeps.runner import remaining, run_and_keep, sweep
-from testbed.evaluation.sweeps.spec import Against, Job, Plot, load_spec
+from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import point_table, points, sample, student, values_of
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine import checks, probes
@@ -277,18 +277,18 @@ _PAIRS = pa.table(
 
 def test_runs_are_paired_by_seed_and_parameters() -> None:
     """Ratios of 2 / 4 and 3 / 12, not 5 / 16; a run whose pair failed is left out."""
-    ratio = points(_PAIRS, "links", ["nodes"], Against("scheme", "flooding", "ratio"))
+    ratio = points(_PAIRS, "links", ["nodes"], ("scheme", "flooding", "ratio"))
     assert ratio == {(10,): sample([0.5, 0.25]), (20,): sample([0.5])}
-    less = points(_PAIRS, "links", ["nodes"], Against("scheme", "pif", "difference"))
+    less = points(_PAIRS, "links", ["nodes"], ("scheme", "pif", "difference"))
     assert less == {(10,): sample([2.0, 9.0]), (20,): sample([5.0])}
     # Seed 1 has 0.5 with either number of nodes: they are not independent.
-    pooled = points(_PAIRS, "links", [], Against("scheme", "flooding", "ratio"))
+    pooled = points(_PAIRS, "links", [], ("scheme", "flooding", "ratio"))
     assert pooled == {(): sample([0.5, 0.25])}
     with pytest.raises(InputError, match="unknown value 'psf'"):
-        points(_PAIRS, "links", ["nodes"], Against("scheme", "psf", "ratio"))
+        points(_PAIRS, "links", ["nodes"], ("scheme", "psf", "ratio"))
     twice = pa.concat_tables([_PAIRS, _PAIRS])
     with pytest.raises(InputError, match="several runs with flooding have one seed"):
-        points(twice, "links", ["nodes"], Against("scheme", "flooding", "ratio"))
+        points(twice, "links", ["nodes"], ("scheme", "flooding", "ratio"))
     with pytest.raises(InputError, match=r"unknown parameter 'selectivity'; expected one of: scheme, nodes$"):
         points(_PAIRS, "links", ["selectivity"])
 
