@@ -122,7 +122,7 @@ class Links:
     """The filters that contain one constraint.
 
     Attributes:
-        single: interface -> number of its filters that consist of this constraint alone.
+        single: number of each filter that consists of this constraint alone -> its interface.
         counted: number of each other filter -> its Bloom filter, which excludes most of them.
     """
 
@@ -134,17 +134,6 @@ class Links:
 
     def __bool__(self) -> bool:
         return bool(self.single or self.counted)
-
-    def add_single(self, interface: int) -> None:
-        """Adds a filter that consists of this constraint alone."""
-        self.single[interface] = self.single.get(interface, 0) + 1
-
-    def drop_single(self, interface: int) -> None:
-        """Removes such a filter."""
-        if self.single[interface] == 1:
-            del self.single[interface]
-        else:
-            self.single[interface] -= 1
 
 
 class _Sorted:
@@ -256,6 +245,11 @@ class CountingMatcher(Matcher):
         #: Interfaces with a filter without constraints, which match every message.
         self._always: set[int] = set()
 
+    @classmethod
+    def of(cls, spec: str) -> CountingMatcher:
+        options = spec.partition(":")[2]
+        return cls(parse_options(options) if options else None)
+
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         new = dict.fromkeys(predicate)
         gone = [filter_ for filter_ in self._filters.get(interface, ()) if filter_ not in new]
@@ -328,7 +322,7 @@ class CountingMatcher(Matcher):
         Adds them to `excluded` if the short circuit is on.
         """
         for links in satisfied:
-            if found := [interface for interface in links.single if interface not in excluded]:
+            if found := [interface for interface in links.single.values() if interface not in excluded]:
                 matched.update(found)
                 if self.options.short_circuit:
                     excluded.update(found)
@@ -386,7 +380,7 @@ class CountingMatcher(Matcher):
         for constraint in constraints:
             links = self._index(constraint).add(constraint)
             if self._is_single(constraints):
-                links.add_single(interface)
+                links.single[number] = interface
             else:
                 links.counted[number] = bloom
         self._excluding = None
@@ -400,7 +394,7 @@ class CountingMatcher(Matcher):
             index = self._index(constraint)
             links = index.add(constraint)
             if self._is_single(constraints):
-                links.drop_single(interface)
+                del links.single[number]
             else:
                 del links.counted[number]
             if not links:
@@ -430,8 +424,3 @@ def _bit(attribute: Attribute) -> int:
     """Returns the bit of an attribute in Bloom filters; one hash function, as on the slides."""
     name, kind = attribute
     return 1 << (crc32(name.encode(), kind) % _BLOOM_BITS)
-
-
-def make(options: str) -> CountingMatcher:
-    """See `router.matching.engines.EngineFactory`."""
-    return CountingMatcher(parse_options(options)) if options else CountingMatcher()

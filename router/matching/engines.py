@@ -6,7 +6,7 @@ An engine is the forwarding function F_C (protocol paper, section 3.2). Another 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from router.predicates import Filter, Message, Predicate, matches
@@ -21,6 +21,14 @@ class Matcher(ABC):
 
     Every engine gives the answers that `router.predicates` defines.
     """
+
+    @classmethod
+    def of(cls, spec: str) -> Matcher:
+        """Makes an empty engine; the rest as `factory`."""
+        name, _, options = spec.partition(":")
+        if options:
+            raise ValueError(f"the engine {name} has no options")
+        return cls()
 
     @abstractmethod
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
@@ -101,30 +109,21 @@ class NaiveMatcher(Matcher):
         return frozenset(interface for interface in asked if matches(self._predicates[interface], message))
 
 
-def _naive(options: str) -> NaiveMatcher:
-    """See `EngineFactory`."""
-    if options:
-        raise ValueError("the engine naive has no options")
-    return NaiveMatcher()
-
-
 COMPILED = "compiled"
 DEFAULT = COMPILED
 
-#: Makes an empty engine from the text of its options: ``OPTION=VALUE,...``, empty for none. Raises ValueError
-#: for an option that it does not have.
-EngineFactory = Callable[[str], Matcher]
-
 #: Entries are loaded when they are asked for: Numba and NumPy come with the compiled engine, which the others
 #: do without.
-ENGINES: Registry[EngineFactory] = Registry("matching engine")
-ENGINES.register_lazily(COMPILED, "router.matching.compiled.engine:make", "Machine code, the fast engine.")
+ENGINES: Registry[type[Matcher]] = Registry("matching engine")
+ENGINES.register_lazily(
+    COMPILED, "router.matching.compiled.engine:CompiledMatcher", "Machine code, the fast engine."
+)
 ENGINES.register_lazily(
     "counting",
-    "router.matching.counting:make",
+    "router.matching.counting:CountingMatcher",
     "The counting algorithm of the papers, in plain Python.",
 )
-ENGINES.register("naive", _naive, "Every filter is evaluated in turn.")
+ENGINES.register("naive", NaiveMatcher, "Every filter is evaluated in turn.")
 
 
 def factory(spec: str = DEFAULT) -> Matcher:
@@ -134,8 +133,7 @@ def factory(spec: str = DEFAULT) -> Matcher:
         ValueError: there is no engine of that name, or no such option.
     """
     check_engine(spec)
-    name, _, options = spec.partition(":")
-    return ENGINES[name](options)
+    return ENGINES[spec.partition(":")[0]].of(spec)
 
 
 def check_engine(spec: str) -> None:
@@ -144,4 +142,4 @@ def check_engine(spec: str) -> None:
     if name not in ENGINES:
         raise ValueError(f"unknown matching engine {name!r}; expected one of {', '.join(sorted(ENGINES))}")
     if options:
-        ENGINES[name](options)
+        ENGINES[name].of(spec)

@@ -145,8 +145,9 @@ class CompiledMatcher(Matcher):
         interfaces, counts = np.unique(table.interface, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(interfaces) + 1, dtype=np.int32), counts))
         self._clear()
-        self.interfaces.add_all(interfaces)
         self._loaded = set(interfaces.tolist())
+        for interface in interfaces.tolist():
+            self.interfaces.add(interface)
         self._append(normal, np.full(table.filters, _ANONYMOUS, np.int64))
 
     def _forget_loaded(self, interface: int) -> None:
@@ -164,7 +165,7 @@ class CompiledMatcher(Matcher):
         columns = ColumnsBuilder()
         numbers, dense = list[int](), list[int]()
         for interface, added in self._unsynced.items():
-            held, own = self._held[interface], self.interfaces[interface]
+            held, own = self._held[interface], self.interfaces.dense[interface]
             for key in added:
                 filter_, _ = held[key]
                 held[key] = filter_, (number := self._new_number())
@@ -269,19 +270,12 @@ class CompiledMatcher(Matcher):
         The numbers are valid until the next change of a predicate.
         """
         self._sync()
-        return self.interfaces.numbers()
+        return self.interfaces.dense
 
     @property
     def body_room(self) -> int:
         """The length in bytes of the longest message that compiled code may match."""
         return self._memory.body
-
-
-def make(options: str) -> CompiledMatcher:
-    """See `router.matching.engines.EngineFactory`."""
-    if options:
-        raise ValueError("the engine compiled has no options")
-    return CompiledMatcher()
 
 
 def warm() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import getsizeof
 
@@ -35,26 +34,23 @@ class Asked:
 
 
 class Interfaces:
-    """Dense numbers, from 1, of the interfaces that have filters; 0 is no interface."""
+    """Dense numbers, from 1, of the interfaces that have filters; 0 is no interface.
+
+    Attributes:
+        dense: interface -> dense number.
+    """
 
     def __init__(self) -> None:
-        self._dense: dict[int, int] = {}
+        self.dense: dict[int, int] = {}
         self._interface: list[int] = [0]
         self._free: list[int] = []
         self._asked: dict[frozenset[int] | None, Asked] = {}
         self._kept = 0
 
-    def __getitem__(self, interface: int) -> int:
-        return self._dense[interface]
-
     @property
     def room(self) -> int:
         """A number above all dense numbers."""
         return len(self._interface)
-
-    def numbers(self) -> Mapping[int, int]:
-        """Interface -> dense number."""
-        return self._dense
 
     def add(self, interface: int) -> None:
         """Assigns a dense number to an interface that has none."""
@@ -64,22 +60,12 @@ class Interfaces:
         else:
             dense = len(self._interface)
             self._interface.append(interface)
-        self._dense[interface] = dense
-        self._forget_sets()
-
-    def add_all(self, interfaces: npt.NDArray[np.int32]) -> None:
-        """Bulk `add` into an empty map: the numbers are 1, 2, ...
-
-        Args:
-            interfaces: sorted and unique.
-        """
-        self._interface = [0, *interfaces.tolist()]
-        self._dense = {interface: dense for dense, interface in enumerate(self._interface) if dense}
+        self.dense[interface] = dense
         self._forget_sets()
 
     def remove(self, interface: int) -> int:
         """Removes an interface, whose filters the segments no longer have; returns its number."""
-        dense = self._dense.pop(interface)
+        dense = self.dense.pop(interface)
         self._free.append(dense)
         self._forget_sets()
         return dense
@@ -91,7 +77,7 @@ class Interfaces:
             return known
         size = len(self._interface)
         open_ = np.zeros(size, np.uint8)
-        chosen = self._dense.values() if among is None else map(self._dense.get, among)
+        chosen = self.dense.values() if among is None else map(self.dense.get, among)
         numbers = [dense for dense in chosen if dense is not None]
         open_[numbers] = 1
         asked = Asked(open_, address_of(open_), len(numbers))
@@ -108,7 +94,7 @@ class Interfaces:
 
     @property
     def nbytes(self) -> int:
-        objects = getsizeof(self._dense) + getsizeof(self._interface) + _NUMBERS * len(self._interface)
+        objects = getsizeof(self.dense) + getsizeof(self._interface) + _NUMBERS * len(self._interface)
         return self._kept + objects
 
     def _forget_sets(self) -> None:

@@ -198,11 +198,11 @@ def _search_lists(search: Address, segment: Address, row: Address, first: I64) -
     lower, upper = long_at(segment, Part.LOWER), long_at(segment, Part.UPPER)
     if (
         _satisfied(search, segment, present, from_, first)
-        or _satisfied(search, segment, from_, _reached(lower, from_, up_to, key), first)
-        or _satisfied(search, segment, up_to, _reaching(upper, up_to, between, key), first)
+        or _satisfied(search, segment, from_, _reached(lower, from_, up_to, key, 0), first)
+        or _satisfied(search, segment, up_to, _reached(upper, up_to, between, key, -1), first)
     ):
         return True
-    end = _reached(lower, between, end, key)
+    end = _reached(lower, between, end, key, 0)
     posting = _next_reaching(segment, upper, between, end, key)
     while posting < end:
         if _satisfied(search, segment, posting, posting + 1, first):
@@ -220,23 +220,16 @@ def _satisfied(search: Address, segment: Address, begin: I64, end: I64, first: I
 
 
 @callee
-def _reached(lower: Address, begin: I64, end: I64, key: I64) -> I64:
-    """Returns the end of the bounds that are at most `key`; they are in ascending order."""
+def _reached(bounds: Address, begin: I64, end: I64, key: I64, flip: I64) -> I64:
+    """Returns the end of the bounds that a key satisfies.
+
+    Args:
+        flip: 0 for lower bounds, in ascending order; -1, which inverts all bits and so the order, for upper
+            bounds, in descending order.
+    """
     while begin < end:
         middle = (begin + end) >> 1
-        if long_at(lower, middle) <= key:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
-@callee
-def _reaching(upper: Address, begin: I64, end: I64, key: I64) -> I64:
-    """Returns the end of the bounds that are at least `key`; they are in descending order."""
-    while begin < end:
-        middle = (begin + end) >> 1
-        if long_at(upper, middle) >= key:
+        if long_at(bounds, middle) ^ flip <= key ^ flip:
             begin = middle + 1
         else:
             end = middle
