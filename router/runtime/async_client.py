@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Self
 
 from router.predicates import Predicate
@@ -70,9 +69,7 @@ class AsyncClient:
         asyncio.get_running_loop().add_reader(self._client.fileno(), self._read)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         client = self._connected
         loop = asyncio.get_running_loop()
         loop.remove_reader(client.fileno())

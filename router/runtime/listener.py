@@ -6,7 +6,6 @@ import os
 import select
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from router.predicates import Predicate
@@ -52,12 +51,7 @@ class Listener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             self.close()
         except BaseException:

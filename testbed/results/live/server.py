@@ -17,7 +17,6 @@ import socket
 import threading
 from contextlib import suppress
 from importlib.resources import files
-from types import TracebackType
 from typing import Any, Self
 
 from tornado.httpserver import HTTPServer
@@ -83,9 +82,7 @@ class LiveServer:
             raise self._failure
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with suppress(RuntimeError):  # the loop is closed after a failure
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
