@@ -10,6 +10,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -171,8 +172,7 @@ def _events(run: RunLayout) -> Iterator[_Located]:
 
 
 def _events_of(path: Path) -> Iterator[_Located]:
-    for where, record in read_lines(path, dict[str, Any], unfinished=True):
-        yield where, _event(where, record, APPLICATION_EVENTS)
+    return read_lines(path, partial(_event, APPLICATION_EVENTS), unfinished=True)
 
 
 def _time(located: _Located) -> int:
@@ -215,7 +215,7 @@ def _taken(waiting: deque[_Located], until_ns: int) -> Iterator[_Located]:
 
 
 def _located(where: str, line: bytes) -> _Located:
-    return where, _event(where, parsed(dict[str, Any], where, line), APPLICATION_EVENTS)
+    return where, _event(APPLICATION_EVENTS, where, line)
 
 
 def _files(run: RunLayout) -> list[Path]:
@@ -233,20 +233,11 @@ def read_attention(run: RunLayout) -> Iterator[tuple[str, AttentionEvent]]:
     if not run.service_folder.is_dir():
         raise missing(run.service_folder)
     for path in sorted(run.service_folder.glob("*.jsonl")):
-        for where, record in read_lines(path, dict[str, Any], unfinished=True):
-            yield where, _event(where, record, ATTENTION_EVENTS)
+        yield from read_lines(path, attention_event, unfinished=True)
 
 
-def attention_event(where: str, line: bytes) -> AttentionEvent:
-    """The event of a line.
-
-    Raises:
-        RunFolderError: it is malformed.
-    """
-    return _event(where, parsed(dict[str, Any], where, line), ATTENTION_EVENTS)
-
-
-def _event(where: str, record: dict[str, Any], events: Mapping[str, type[_Event]]) -> _Event:
+def _event(events: Mapping[str, type[_Event]], where: str, line: bytes) -> _Event:
+    record = parsed(dict[str, Any], where, line)
     name = record.get("event")
     if not isinstance(name, str) or name not in events:
         expected = (
@@ -254,3 +245,7 @@ def _event(where: str, record: dict[str, Any], events: Mapping[str, type[_Event]
         )
         raise RunFolderError(f"{where}: {expected}")
     return check(events[name], where, record)
+
+
+#: The event of a service that a line is; raises RunFolderError, which names the place: it is malformed.
+attention_event = partial(_event, ATTENTION_EVENTS)

@@ -198,8 +198,7 @@ def read_controller(run: RunLayout, *, unfinished: bool = False) -> Iterator[tup
 def controller_events(log: Path, *, unfinished: bool = False) -> Iterator[tuple[str, ControllerEvent]]:
     """As `read_controller`, of any log of a controller."""
     if log.exists():
-        for where, record in read_lines(log, dict[str, Any], unfinished=unfinished):
-            yield where, _event(where, record)
+        yield from read_lines(log, controller_event, unfinished=unfinished)
 
 
 def controller_event(where: str, line: bytes) -> ControllerEvent:
@@ -210,10 +209,7 @@ def controller_event(where: str, line: bytes) -> ControllerEvent:
     Raises:
         RunFolderError: a field is missing or malformed; names `where`.
     """
-    return _event(where, parsed(dict[str, Any], where, line))
-
-
-def _event(where: str, record: dict[str, Any]) -> ControllerEvent:
+    record = parsed(dict[str, Any], where, line)
     name = check(Head, where, record)["event"]
     check(CONTROLLER_EVENTS.get(name, Head), where, record)
     return record

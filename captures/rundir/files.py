@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -92,7 +93,7 @@ class Log(RunFile, Generic[_T]):
         """
         if self.optional and not self.path(run).exists():
             return iter(())
-        return read_lines(self.path(run), self.form, unfinished=unfinished)
+        return read_lines(self.path(run), partial(parsed, self.form), unfinished=unfinished)
 
     def read_all(self, run: RunLayout) -> list[_T]:
         """The records without their places; the last one may be unfinished."""
@@ -179,8 +180,10 @@ def _read(path: Path) -> bytes:
         raise _unreadable(path, error) from error
 
 
-def read_lines(path: Path, form: type[_T], *, unfinished: bool = False) -> Iterator[tuple[str, _T]]:
-    """Reads the records of a file of JSON lines; the rest as `Log.read`."""
+def read_lines(
+    path: Path, made: Callable[[str, bytes], _T], *, unfinished: bool = False
+) -> Iterator[tuple[str, _T]]:
+    """Reads the records of a file of JSON lines; `made` as of `Follower`, the rest as `Log.read`."""
     try:
         # In binary: a line ends at a line feed and nowhere else.
         with path.open("rb") as file:
@@ -189,7 +192,7 @@ def read_lines(path: Path, form: type[_T], *, unfinished: bool = False) -> Itera
                     return
                 if not line.isspace():
                     where = f"{path}:{number}"
-                    yield where, parsed(form, where, line)
+                    yield where, made(where, line)
     except OSError as error:
         raise _unreadable(path, error) from error
 

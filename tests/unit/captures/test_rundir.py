@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,17 +174,17 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
 def test_errors_name_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     with pytest.raises(RunFolderError, match=f"{path}: missing"):
-        list(read_lines(path, _Anything))
+        list(read_lines(path, partial(parsed, _Anything)))
     with pytest.raises(RunFolderError, match=f"{path}: missing"):
         read_json(path, _Anything)
     path.write_text('{"a": "\u2028"}\n\n[1]\n')
-    found = read_lines(path, _Anything)
+    found = read_lines(path, partial(parsed, _Anything))
     assert next(found) == (f"{path}:1", {"a": "\u2028"})
     with pytest.raises(RunFolderError, match=f"{path}:3: Expected `object`, got `array`"):
         next(found)
     path.write_bytes(b'{"a": "\xff"}\n')
     with pytest.raises(RunFolderError, match=f"{path}:1: expected JSON"):
-        list(read_lines(path, _Anything))
+        list(read_lines(path, partial(parsed, _Anything)))
     with pytest.raises(RunFolderError, match=f"{path}: expected JSON"):
         read_json(path, _Anything)
     with pytest.raises(RunFolderError, match=f"{path}: expected text in UTF-8"):
