@@ -2,101 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
+
 from captures.frames.columns import COLUMNS
 from captures.rundir.document import bullet, filled
 from captures.tables import CLOCKS, SHARED, TABLES, Column
 
-#: Questions about runs, and the SQL that answers them, on DuckDB.
-EXAMPLES: tuple[tuple[str, str], ...] = (
-    (
-        "Utilisation of each link by minute: 95th percentile of its bins (bits per second without a "
-        "bandwidth)",
-        """\
-SELECT link, from_node, to_node, floor(bin_s / 60) AS minute,
-  percentile_cont(0.95) WITHIN GROUP (ORDER BY utilisation) AS p95,
-  percentile_cont(0.95) WITHIN GROUP (ORDER BY bits_per_wall_s) AS bits_p95
-FROM link_utilisation GROUP BY ALL ORDER BY link, from_node, minute""",
-    ),
-    (
-        "Top talkers",
-        """\
-SELECT node, sum(bytes_sent) AS sent, sum(bytes_received) AS received FROM talkers
-GROUP BY node ORDER BY sent DESC, node LIMIT 10""",
-    ),
-    (
-        "Delay by hops",
-        """\
-SELECT hops, count(*) AS deliveries, median(delay_wall_s) * 1000 AS median_ms,
-  max(delay_wall_s) * 1000 AS max_ms
-FROM deliveries GROUP BY hops ORDER BY hops""",
-    ),
-    (
-        "Processing delay of routers",
-        """\
-SELECT from_node AS node, count(*) AS messages, median(handling_wall_s) * 1000 AS median_ms,
-  max(handling_wall_s) * 1000 AS max_ms
-FROM hops WHERE handling_wall_s IS NOT NULL GROUP BY from_node ORDER BY median_ms DESC, node""",
-    ),
-    (
-        "Cost of a change of predicate in RAs",
-        """\
-SELECT c.node, c.app, c.t_s, c.predicate, a.changes, a.routers, a.frames, a.bytes,
-  (a.last_ns - c.requested_ns) / 1e9 AS until_known_wall_s
-FROM predicate_changes c LEFT JOIN advertisements a USING (issuer, seq) ORDER BY c.t_ns, c.node, c.app""",
-    ),
-    (
-        "Loops: messages that crossed a link twice in one direction",
-        """\
-SELECT source, seq, count(DISTINCT link) AS links, max(crossings) AS times FROM repeated_frames
-GROUP BY source, seq ORDER BY times DESC, source, seq""",
-    ),
-    (
-        "Repeated requests: the SRs of a router through the same interfaces, and the mean time between them",
-        """\
-SELECT issuer, destination, count(*) - 1 AS repeated,
-  (max(time_s) - min(time_s)) / nullif(count(*) - 1, 0) AS mean_s
-FROM frames WHERE type = 'SR' AND node = issuer AND direction = 'from_router'
-GROUP BY issuer, destination HAVING count(*) > 1 ORDER BY repeated DESC, issuer, destination""",
-    ),
-    (
-        "Stretch: hops of messages to routers over those of the shortest paths",
-        """\
-SELECT source, count(*) AS arrivals, avg(hops / shortest_hops) AS mean, max(hops / shortest_hops) AS largest
-FROM arrivals GROUP BY source ORDER BY source""",
-    ),
-    (
-        "Latency of links",
-        """\
-SELECT link, from_node, to_node, median(latency_wall_s) * 1000 AS median_ms,
-  percentile_cont(0.99) WITHIN GROUP (ORDER BY latency_wall_s) * 1000 AS p99_ms, max(delay_ms) AS delay_ms
-FROM hops JOIN links USING (link) GROUP BY link, from_node, to_node ORDER BY link, from_node""",
-    ),
-    (
-        "False positives of routers",
-        """\
-SELECT node, count(*) AS messages, count(*) FILTER (WHERE false_positive) AS false_positives,
-  count(*) FILTER (WHERE false_positive) / count(*) AS share
-FROM processed WHERE from_network GROUP BY node ORDER BY share DESC, node""",
-    ),
-    (
-        "Which messages were missed, and by whom?",
-        """\
-SELECT m.source, m.number, o.node, o.app, m.message FROM messages m JOIN oracle o USING (source, seq)
-LEFT JOIN deliveries d ON d.source = o.source AND d.seq = o.seq AND d.node = o.node AND d.app = o.app
-WHERE o.expected AND d.seq IS NULL""",
-    ),
-    (
-        "What control traffic costs on each link",
-        """\
-SELECT u, v, sum(bytes) AS bytes FROM link_totals JOIN links USING (link)
-WHERE type IN ('RA', 'SR', 'UR') GROUP BY u, v ORDER BY bytes DESC""",
-    ),
-    (
-        "Messages on links by the value of an attribute",
-        """\
-SELECT attributes['price'].number AS price, count(*) AS crossings FROM frames
-WHERE kind = 'link' AND type = 'MSG' GROUP BY attributes['price'].number ORDER BY price""",
-    ),
+#: Questions about runs, and the SQL that answers them.
+EXAMPLES: tuple[tuple[str, str], ...] = tuple(
+    tomllib.loads(files(__package__).joinpath("examples.toml").read_text(encoding="utf-8")).items()
 )
 
 
