@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable
 from router.predicates import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, MessageCounts, Part, earlier
-from router.protocol.counters import Counters
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
 from router.protocol.options import RouterOptions
 from router.protocol.pull.replies import Replies
@@ -23,21 +22,17 @@ from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 class RequestPolicy:
     """`never`; `periodic`: through every interface each `sr_period_s`, in the mean with exponential timers;
     `count`: through interface i when the messages sent through it since the last SR, C_i, exceed
-    `sr_threshold`, but not within `sr_min_interval_s` of that SR; `unwanted`: through every interface, when
-    messages that came in, and were neither forwarded nor delivered, exceed it since the last SR.
+    `sr_threshold`, but not within `sr_min_interval_s` of that SR.
     """
 
-    def __init__(self, options: RouterOptions, rng: random.Random, counters: Counters) -> None:
+    def __init__(self, options: RouterOptions, rng: random.Random) -> None:
         self._options = options
-        self._counters = counters
         self._rng = rng
         self._policy = options.sr_policy
         self._periodic_at: float | None = None
         #: C_i of every interface.
         self.messages = MessageCounts(options.sr_threshold)
         self._issued_at: dict[int, float] = {}
-        #: `messages_unwanted` when the last SR left.
-        self._unwanted = 0
 
     def start(self, now: float) -> None:
         """The router has its first epoch: the period begins, at a random phase."""
@@ -52,7 +47,7 @@ class RequestPolicy:
 
     def next_deadline(self, askable: Iterable[int]) -> float | None:
         """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
-        if self._policy in ("count", "unwanted"):
+        if self._policy == "count":
             return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
         return self._periodic_at
 
@@ -76,7 +71,6 @@ class RequestPolicy:
 
     def issued(self, interfaces: Iterable[int], now: float) -> None:
         """An SR went out of `interfaces`, whatever the reason."""
-        self._unwanted = self._counters.messages_unwanted
         for interface in interfaces:
             self.messages.reset(interface)
             self._issued_at[interface] = now
@@ -96,9 +90,6 @@ class RequestPolicy:
         self.messages.keep_only(interfaces)
 
     def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
-        if self._policy == "unwanted":
-            exceed = self._counters.messages_unwanted - self._unwanted > self._options.sr_threshold
-            return [*interfaces] if exceed else []
         if self._policy != "count":
             return []
         return [i for i in interfaces if self.messages[i] > self.messages.limit]
@@ -126,7 +117,7 @@ class PullRouting(Part):
         self._context = context
         self._rules = rules
         self._round_trips = RoundTripEstimator()
-        self._policy = RequestPolicy(context.options, context.rng, context.counters)
+        self._policy = RequestPolicy(context.options, context.rng)
         self._requests = Requests(context, rules, self._round_trips)
         self._replies = Replies(context, rules, self._round_trips, restrict)
         self._outstanding, self._pending = self._requests.outstanding, self._replies.pending
@@ -265,10 +256,45 @@ class CountingPullRouting(PullRouting):
 
 
 class UnwantedPullRouting(PullRouting):
-    """The SR/UR protocol with the policy `unwanted` (slides, part I)."""
+    """The SR/UR protocol with the policy `unwanted`: an SR through every interface (slides, part I).
+
+    It is due when the messages that came in since the policy's last SR, and were neither forwarded nor
+    delivered, exceed `sr_threshold`, but not within `sr_min_interval_s` of that SR, nor if a UR is awaited.
+    """
+
+    __slots__ = ("_allowed_at", "_counted")
+
+    def __init__(self, context: Context, rules: ReplyRules, restrict: Restrict) -> None:
+        super().__init__(context, rules, restrict)
+        self._allowed_at = 0.0
+        #: `messages_unwanted` at the last SR of the policy.
+        self._counted: float = 0
+
+    def next_deadline(self) -> float | None:
+        return earlier(super().next_deadline(), self._allowed_at if self._exceeds() else None)
+
+    def tick(self, now: float) -> list[Action]:
+        actions = super().tick(now)
+        if now >= self._allowed_at and self._exceeds():
+            self._counted = self._context.counters.messages_unwanted
+            self._allowed_at = now + self._context.options.sr_min_interval_s
+            actions += self._issue(self._children(), now)
+        return actions
+
+    def _exceeds(self) -> bool:
+        unwanted = self._context.counters.messages_unwanted - self._counted
+        return unwanted > self._context.options.sr_threshold and not self._outstanding
+
+    def settle(self) -> None:
+        super().settle()
+        # No count exceeds it.
+        self._counted = math.inf
 
     def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:  # noqa: ARG002
-        """Does nothing: a part with this method has its deadline computed after each message."""
+        """Does nothing: of a part with this method, each message may change the deadline.
+
+        No message is forwarded by compiled code.
+        """
         return []
 
 

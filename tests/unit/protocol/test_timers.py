@@ -10,14 +10,13 @@ from itertools import islice, pairwise
 import pytest
 
 from router.protocol.advertising import AdvertisementSchedule
-from router.protocol.counters import Counters
 from router.protocol.options import RouterOptions
 from router.protocol.pull.pull import RequestPolicy
 
 
 def _requests(options: RouterOptions) -> Iterator[float]:
     """The times at which a router asks of its own accord, from second 0 on."""
-    policy = RequestPolicy(options, random.Random(1), Counters())
+    policy = RequestPolicy(options, random.Random(1))
     policy.start(0.0)
     while (at := policy.next_deadline(())) is not None:
         assert not policy.periodic(at - 1e-9)
