@@ -251,7 +251,6 @@ def test_limited_advertisements_are_fewer_than_the_changes() -> None:
         ([0.6, 0.7], False),
         ([-0.2, 0.2, 0.3], None),
         ([0.4, 0.6], None),
-        ([-1.0, 1.0], None),
         ([], False),
     ],
 )
@@ -310,11 +309,6 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
     [
         ("fn", [], "data of the figure 'match', not 'fn'"),
         ("match", ["9 nodes"], "its cases are not those of the figure 'match'; run the figure"),
-        (
-            "match",
-            ["50 nodes, the testbed's vocabulary", "50 nodes, restored distributions"],
-            "its cases are",
-        ),
         ("match", None, "no data of a page: "),
     ],
 )
@@ -390,10 +384,8 @@ def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_two_deca
         (1.0, 20_000.0, ["1", "10", "100", "1000", "10000"]),
         (0.005, 0.02, ["0.005", "0.01", "0.02"]),
         (0.0, 120.0, ["0", "1", "2", "5", "10", "20", "50", "100"]),
-        (50.0, 400.0, ["50", "100", "200"]),
         (10_000.0, 5_000_000.0, ["10000", "100000", "1 000 000"]),
         (11.0, 14.0, ["11", "11.5", "12", "12.5", "13", "13.5", "14"]),
-        (90.0, 130.0, ["90", "95", "100", "105", "110", "115", "120", "125", "130"]),
     ],
 )
 def test_a_logarithmic_axis_has_plain_numbers(

@@ -306,7 +306,6 @@ def _controller(*events: dict[str, Any]) -> Callable[[RunLayout], object]:
         (_controller(), None),
         (_fault(part="captures"), None),
         (_fault(what="lost", part="captures", why="ended"), f"{_BROKEN}: captures lost"),
-        (_fault(what="killed", part="captures"), f"{_BROKEN}: captures killed"),
         (_fault(what="killed", part="application", node=2, app="0"), None),
         (_counters(dropped={"sub_old": 3, "malformed": 1}), "routers dropped frames: 2 malformed"),
         (_counters(socket_drops=4), "routers dropped frames: 8 socket"),

@@ -208,16 +208,7 @@ def test_policies_say_which_publication_leaves_first() -> None:
     assert [left("mf", types) for types in ("pending-first", "disseminated-first")] == [3, 1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = 1 or y = 2",
-        "y = 2 or x = 1",
-        "x = 1 or y > 1",
-        "x = 1 or y = 2 or x > 0",
-        "x = 1 and y < 9 or y = 2 and y > 1",
-    ],
-)
+@pytest.mark.parametrize("text", ["x = 1 or y = 2 or x > 0", "x = 1 and y < 9 or y = 2 and y > 1"])
 def test_a_publication_that_several_filters_select_is_selected_once(text: str) -> None:
     cache = Cache(AttentionOptions())
     for number, attributes in enumerate(({"x": 1, "y": 2}, {"x": 1, "y": 0}, {"y": 2}, {"x": 0, "y": 0})):
