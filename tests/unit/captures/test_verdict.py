@@ -89,16 +89,11 @@ def test_a_session_fails_by_what_it_did() -> None:
     assert verdict({**_GOOD, **_SESSION, "spurious_deliveries": 1})[0] == "fails"
 
 
-def test_frames_that_links_doubled_show_no_loop() -> None:
+def test_links_that_double_frames_show_no_loop_and_those_without_a_capture_fail() -> None:
     assert verdict({**_GOOD, "frames_repeated": 1}, doubling=True) == ("holds", [])
-
-
-def test_a_link_without_a_capture_fails() -> None:
     reasons = ["2 links without a capture; first: link-0-1"]
     assert verdict(_GOOD, ["link-0-1", "host-3"]) == ("fails", reasons)
-
-
-def test_a_run_without_its_lag_is_invalid() -> None:
+    # Nor is a run without its lag valid.
     reasons = ["nobody knows whether the machine was fast enough: lag.json is missing"]
     assert verdict({**_GOOD, "evidence_missing": ["lag.json", "clock.jsonl"]}) == ("invalid", reasons)
 

@@ -32,14 +32,8 @@ def _cbcb(*arguments: str, python: str = sys.executable, nobody: bool = False) -
     command = [python, "-m", "testbed.cli.main", *arguments]
     if nobody:
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"},
-    )
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     return done.returncode, done.stdout, done.stderr.strip()
 
 
@@ -125,10 +119,8 @@ def test_the_version_is_that_of_the_package() -> None:
             ["check", "FILE"],
             "FILE: is not valid TOML: Expected ']' at the end of a table declaration (at line 2",
         ),
-        (["run", "FILE"], "FILE: is not valid TOML: "),
         (["run", "/nowhere/none.toml"], "/nowhere/none.toml: no such file"),
         (["check", "--set", "time_scale"], "--set time_scale: expected KEY=VALUE"),
-        (["check", "--set", "=3"], "--set =3: expected KEY=VALUE"),
         (["check", "--set", "workload.senders_percent=120"], "[workload] senders_percent"),
     ],
 )
@@ -166,12 +158,9 @@ def test_without_root_the_run_is_refused_and_says_how(tmp_path: Path) -> None:
 
 def test_a_run_that_is_none_is_refused(tmp_path: Path, cbcb: Cbcb) -> None:
     for command in ("account", "report"):
-        status, _, said = cbcb(command, "--runs", str(tmp_path))
-        assert status == 2
-        assert "no runs in" in said
-        status, _, said = cbcb(command, str(tmp_path))
-        assert status == 2
-        assert "not a run folder" in said
+        for place, why in (("--runs", "no runs in"), ("--", "not a run folder")):
+            status, _, said = cbcb(command, place, str(tmp_path))
+            assert (status, why in said) == (2, True)
 
 
 _LINKS = "\n[links]\ndelay_ms = 5\n"
@@ -260,25 +249,22 @@ def test_a_replay_says_whether_the_core_still_answers_so(
     assert [text for text in said if text not in printed] == []
 
 
-def test_a_recording_that_is_gone_is_missed(recorded: Path, cbcb: Cbcb) -> None:
+def test_a_replay_shows_what_a_router_was_given_and_misses_a_recording_that_is_gone(
+    recorded: Path, cbcb: Cbcb
+) -> None:
+    status, said, _ = cbcb("replay", str(recorded), "--node", "2", "--show")
+    assert status == 0
+    assert "\nr2     pass on through interfaces 1, 3\n" in said
+    # A router that has no recording is refused.
+    assert cbcb("replay", str(recorded), "--node", "r5")[::2] == (
+        2,
+        "cbcb: --node 5: no recording of it; expected one of 2",
+    )
     _write_manifest(recorded, "recordings/r2.rec", "recordings/r4.rec")
     status, said, _ = cbcb("replay", str(recorded))
     assert status == 1
     assert "r4: recordings/r4.rec is missing, which manifest.json lists\n" in said
     assert "Replay: 1 router, " in said
-
-
-def test_a_replay_shows_what_a_router_was_given(recorded: Path, cbcb: Cbcb) -> None:
-    status, said, _ = cbcb("replay", str(recorded), "--node", "2", "--show")
-    assert status == 0
-    assert "\nr2     pass on through interfaces 1, 3\n" in said
-
-
-def test_a_replay_of_a_router_without_recording_is_refused(recorded: Path, cbcb: Cbcb) -> None:
-    assert cbcb("replay", str(recorded), "--node", "r5")[::2] == (
-        2,
-        "cbcb: --node 5: no recording of it; expected one of 2",
-    )
 
 
 def test_a_replay_prints_the_tables_of_a_moment(recorded: Path, cbcb: Cbcb) -> None:

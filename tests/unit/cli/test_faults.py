@@ -118,7 +118,6 @@ def test_the_hint_of_a_report_is_a_command_that_works(
         (["sub", "0", "a = 1", "--timeout-s", "nan"], "nan: expected seconds, 0 to 1,000,000"),
         (["sub", "0", "a = 1", "--timeout-s=-1"], "-1: expected seconds, 0 to 1,000,000"),
         (["replay", "--at", "inf"], "inf: expected experiment seconds"),
-        (["replay", "--at", "nan"], "nan: expected experiment seconds"),
         (["account", "--master", "nonsense"], "nonsense: expected local[N] or spark://HOST:PORT"),
         (["account", "--master", "local[0]"], "local[0]: expected local[N] or spark://HOST:PORT"),
     ],
@@ -134,19 +133,7 @@ def test_wrong_arguments_are_said_in_words(
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "local",
-        "local[2]",
-        "local[*]",
-        "local[4, 2]",
-        "local[*,3]",
-        "local-cluster[2,1,1024]",
-        "spark://one:7077",
-        "spark://one:7077,two:7077",
-        "spark://[::1]:7077",
-        "yarn",
-        "k8s://https://host:443",
-    ],
+    ["local", "local[*, 3]", "local-cluster[2,1,9]", "spark://[::1]:1,b:2", "yarn", "k8s://https://a:4"],
 )
 def test_masters_that_spark_takes(url: str) -> None:
     assert arguments.master(url) == url
@@ -247,15 +234,8 @@ def test_an_interrupt_while_modules_load_is_no_fault(tmp_path: Path) -> None:
     package = tmp_path / "testbed" / "cli"
     package.mkdir(parents=True)
     (package / "main.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        ["env", "--default-signal=INT", command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "cbcb: interrupted\n")
+    interrupted = _failed("env", "--default-signal=INT", f"PYTHONPATH={tmp_path}", str(command))
+    assert interrupted == (128 + signal.SIGINT, "cbcb: interrupted")
     before = command.stat().st_ino
     assert _failed("bash", "-euc", script) == (0, "")
     assert command.stat().st_ino == before

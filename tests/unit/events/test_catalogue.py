@@ -304,8 +304,5 @@ def test_a_link_is_up_if_neither_it_nor_one_of_its_nodes_is_down() -> None:
     assert (state.down_links, state.down_nodes) == ({0}, set())
     state.set_link(0, 1, up=True)
     assert state.is_up(link)
-
-
-def test_a_link_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="no link 0-2"):
         NetworkState(ring(4)).set_link(0, 2, up=False)

@@ -168,10 +168,7 @@ def test_tells_nothing_to_pages_of_other_hosts(server: LiveServer) -> None:
     status, _, document = get(server.url, "/state", host="attacker.example:80")
     assert status == 421
     assert b"frames" not in document
-
-
-def test_a_host_without_its_port_is_this_one(server: LiveServer) -> None:
-    # As browsers name it where the page is at port 80.
+    # As browsers name this host where the page is at port 80.
     assert get(server.url, "/state", host="127.0.0.1")[0] == 200
 
 
@@ -197,20 +194,17 @@ def test_a_summary_without_a_verdict_is_shown(state: LiveState, tmp_path: Path) 
     assert state.snapshot()["verdict"] == {"state": "", "reasons": []}
 
 
-def test_a_server_without_a_snapshot_fails(state: LiveState, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "_bytes", {1})  # no JSON
-    with pytest.raises(TypeError, match="set"), LiveServer(state, 0):
-        pass
-
-
-def test_a_server_that_fails_later_refuses_and_raises(
+def test_a_server_without_a_snapshot_refuses_and_raises(
     state: LiveState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If the snapshots end later, and if there is none at first."""
     with pytest.raises(TypeError, match="set"), LiveServer(state, 0) as server:
         assert server.is_alive()
-        monkeypatch.setattr(state, "_bytes", {1})
+        monkeypatch.setattr(state, "_bytes", {1})  # no JSON
         poll(lambda: not _answers(server) or None, TIMEOUT, "the server refuses")
         assert not server.is_alive()
+    with pytest.raises(TypeError, match="set"), LiveServer(state, 0):
+        pass
 
 
 def test_streams_leave_room_for_other_connections(server: LiveServer) -> None:

@@ -58,11 +58,8 @@ def _measured(run: RunLayout, span: Span) -> dict[str, tuple[float | None, int]]
     return {row["property"]: (row["measured"], row["frames"]) for row in calibrations(run, [span])}
 
 
-def test_every_property_of_a_link_is_measured() -> None:
+def test_every_property_is_measured_and_only_those_that_were_required_have_a_row(run: RunLayout) -> None:
     assert MEASURES.keys() == PROPERTIES.keys()
-
-
-def test_only_properties_that_were_required_have_a_row(run: RunLayout) -> None:
     assert calibrations(run, [_span()]) == []
     (row,) = calibrations(run, [_span(Counted(frames=10, lost=1), sender=1, loss_percent=9.0)])
     assert row == {

@@ -303,16 +303,13 @@ def test_applications_that_exceed_the_bounds_together_widen_p0_and_get_what_they
     assert router.counters.predicates_widened == 1
 
 
-def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
+def test_an_allowance_grows_with_time_up_to_the_burst_and_is_exact_at_every_time() -> None:
     allowances = Allowances(burst=100, rate=10)
     assert allowances.left(1, 5.0) == 100
     allowances.charge(1, 130, 5.0)
     assert allowances.left(1, 5.0) == 0
     assert allowances.left(1, 7.0) == 20
     assert allowances.left(1, 1e6) == 100
-
-
-def test_an_allowance_is_exact_at_every_time() -> None:
     for start in range(2_000):
         now = start * 0.37
         allowances = Allowances(burst=30, rate=7)

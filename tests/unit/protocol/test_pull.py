@@ -354,7 +354,7 @@ def test_periodic_advertisements_obey_the_least_interval() -> None:
     assert at == [10, 20, 30]
 
 
-_TIMED = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "options",
     [
         RouterOptions(ra_period_s=4.0),
@@ -362,9 +362,6 @@ _TIMED = pytest.mark.parametrize(
         RouterOptions(sr_policy="count", sr_threshold=0),
     ],
 )
-
-
-@_TIMED
 def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> None:
     router = set_up(options)
     received(router, 12, ra(12, "x > 1"))
@@ -375,10 +372,7 @@ def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> No
     assert kinds == [FrameType.MSG]
     # Requests are still served: a change is advertised.
     assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 7")), 20.0))) == 1
-
-
-@_TIMED
-def test_a_router_that_settles_before_its_first_epoch_starts_nothing_more(options: RouterOptions) -> None:
+    # Nor does one that settles before its first epoch.
     router = new_router(options)
     assert router.handle(Settle(), 0.0) == []
     in_first_epoch(router)

@@ -92,12 +92,12 @@ def ask(connection: socket.socket, **request: Any) -> dict[str, Any]:
 
 
 def test_every_connection_with_requests_is_recorded_from_begin_to_end(node: Node) -> None:
-    for name, operations in (
-        ("declares", ["set_predicate"]),
-        ("subscribes", ["subscribe"]),
-        ("only asks", ["status"]),
-        ("takes it back", ["subscribe", "unsubscribe"]),
-    ):
+    connections = {
+        "declares": ["set_predicate"],
+        "only asks": ["status"],
+        "takes it back": ["subscribe", "unsubscribe"],
+    }
+    for name, operations in connections.items():
         with raw(node) as connection:
             for op in ("hello", *operations):
                 assert ask(connection, op=op, app=name, predicate="x = 1")["ok"]
@@ -105,16 +105,10 @@ def test_every_connection_with_requests_is_recorded_from_begin_to_end(node: Node
     events = node.events()
     assert predicates_of(node.router) == {}
     assert [(event["app"], event["event"]) for event in events] == [
-        ("declares", "connect"),
-        ("declares", "set_predicate"),
-        ("declares", "disconnect"),
-        ("subscribes", "connect"),
-        ("subscribes", "subscribe"),
-        ("subscribes", "disconnect"),
-        ("takes it back", "connect"),
-        ("takes it back", "subscribe"),
-        ("takes it back", "unsubscribe"),
-        ("takes it back", "disconnect"),
+        (name, event)
+        for name, operations in connections.items()
+        if name != "only asks"
+        for event in ("connect", *operations, "disconnect")
     ]
     assert all(event.get("requested_ns", event["t_ns"]) <= event["t_ns"] for event in events)
     assert [event["t_ns"] for event in events] == sorted(event["t_ns"] for event in events)
@@ -300,7 +294,6 @@ def raw(node: Node) -> socket.socket:
     [
         (b"nonsense", "not a JSON object"),
         (b"\xff\xfe", "not a JSON object"),
-        (b"[" * 60_000, "not a JSON object"),
         (b'{"id":NaN,"op":"status"}', "not a JSON object"),
         (b'{"id":1e999,"op":"status"}', "not a JSON object"),
         (b"[" * 100_000, "not a JSON object"),
@@ -311,15 +304,12 @@ def raw(node: Node) -> socket.socket:
         (b'{"id":7,"op":["x"]}', "is none of"),
         (b'{"id":7,"op":"set_predicate"}', "predicate: expected a text"),
         (b'{"id":7,"op":"set_predicate","predicate":"x >"}', "line 1, column 4"),
-        (b'{"id":7,"op":"subscribe","predicate":7}', "predicate: expected a text"),
         (b'{"id":7,"op":"unsubscribe","subscription":1}', "subscription: 1 is none of this application's"),
         (b'{"id":7,"op":"unsubscribe","subscription":[1]}', "subscription: list is none"),
         (b'{"id":7,"op":"unsubscribe","subscription":true}', "subscription: True is none"),
         (b'{"id":7,"op":"send_message"}', "either 'message' or 'attributes'"),
-        (b'{"id":7,"op":"send_message","message":3}', "message: expected a text"),
         (b'{"id":7,"op":"send_message","attributes":[]}', "attributes: expected an object"),
         (b'{"id":7,"op":"send_message","attributes":{"a":null}}', "attributes: expected str"),
-        (b'{"id":7,"op":"send_message","attributes":{"a":NaN}}', "not a JSON object"),
         (b'{"id":7,"op":"send_message","attributes":{"a":99999999999999999999}}', "64 bits"),
         (b'{"id":7,"op":"send_message","attributes":{"a":"\\ud800"}}', "not a JSON object"),
         (b'{"id":7,"op":"hello","app":3}', "app: expected a name"),

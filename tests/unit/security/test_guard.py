@@ -86,6 +86,8 @@ def test_all_neighbours_that_a_frame_is_for_take_it_and_no_other() -> None:
     data = from_three()
     assert opened(router_guard(4), data) == opened(router_guard(5), data) == encode(MSG)
     assert refusal(data, 6) == Refusal.BAD_TAG
+    # Its receiver sends it back.
+    assert refusal(data[:6] + node_address(4) + data[12:], 3) == Refusal.BAD_TAG
 
 
 @given(st.integers(0, 10**6), st.integers(1, 255))
@@ -111,10 +113,6 @@ def test_no_hostile_frame_raises_or_is_taken(seed: int, tagged: bool, behind: by
     assert sum(intake.dropped.values()) == 1
 
 
-def test_padding_behind_the_trailer_is_ignored() -> None:
-    assert opened(router_guard(4), from_three() + bytes(20)) == encode(MSG)
-
-
 @pytest.mark.attack("a frame under a wrong key")
 def test_a_frame_of_an_outsider_is_refused() -> None:
     assert refusal(head(TO_PORTS, node_address(3)) + encode(MSG)) == Refusal.UNTAGGED
@@ -123,23 +121,15 @@ def test_a_frame_of_an_outsider_is_refused() -> None:
     assert refusal(from_three(ring=KeyRing.new())) == Refusal.UNKNOWN_KEY
 
 
-def test_a_trailer_that_is_cut_short_is_none() -> None:
+def test_a_trailer_that_is_cut_short_is_none_and_padding_behind_it_is_ignored() -> None:
     data = from_three()
+    assert opened(router_guard(4), data + bytes(20)) == encode(MSG)
     trailer = len(data) - len(head(TO_PORTS, node_address(3))) - len(encode(MSG))
     assert {refusal(data[: len(data) - cut]) for cut in range(1, trailer + 1)} == {Refusal.UNTAGGED}
 
 
-def test_a_frame_that_its_receiver_sends_back_is_refused() -> None:
-    data = from_three()
-    reflected = data[:6] + node_address(4) + data[12:]
-    assert refusal(reflected, 3) == Refusal.BAD_TAG
-
-
-def test_frames_of_an_earlier_run_under_the_same_keys_are_replays() -> None:
+def test_a_sender_that_restarted_goes_on_and_frames_of_an_earlier_run_are_replays() -> None:
     assert refusal(from_three(incarnation=INCARNATION - 1)) == Refusal.REPLAYED
-
-
-def test_a_sender_that_restarted_goes_on() -> None:
     receiver = router_guard(4)
     opened(receiver, from_three(incarnation=INCARNATION))
     opened(receiver, from_three(incarnation=INCARNATION + 1))

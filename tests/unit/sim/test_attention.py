@@ -297,7 +297,7 @@ def test_a_simulation_plays_the_events_of_the_service(
     assert {each["after"] for each in changes} == {"ppt", "dpt", "opt"}
 
 
-def test_events_of_another_service_are_refused(tmp_path: Path) -> None:
+def test_events_and_keys_of_another_service_are_refused(tmp_path: Path) -> None:
     path = experiment(tmp_path / "e.toml", "eon", 1)
     path.write_text(
         path.read_text().replace(
@@ -306,9 +306,6 @@ def test_events_of_another_service_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ExperimentError, match=r'\[service\] kind: "exhaustive" has no register, which an ev'):
         load_experiment(path)
-
-
-def test_keys_of_another_service_are_refused(tmp_path: Path) -> None:
     path = experiment(tmp_path / "e.toml", "push", 1)
     with pytest.raises(ExperimentError, match=r'strategy: "push" is not valid; expected "eon" or "pdp"'):
         load_experiment(path)

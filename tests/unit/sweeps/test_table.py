@@ -207,9 +207,7 @@ def test_the_confidence_interval_of_a_mean() -> None:
     assert [found.low, found.high, found.p10, found.p90] == pytest.approx([0.892, 9.108, 2.6, 7.4], abs=1e-3)
     assert (sample([3]).low, sample([3]).high) == (None, None)
     assert str(sample([3])) == "3, 1 run, no interval"
-
-
-def test_student_s_quantiles_go_over_into_those_of_the_normal_distribution() -> None:
+    # Student's quantiles go over into those of the normal distribution.
     assert student(31) == pytest.approx(2.0395, abs=1e-4)
     assert student(60) == pytest.approx(2.0003, abs=1e-4)
     assert student(10**6) == pytest.approx(statistics.NormalDist().inv_cdf(0.975), abs=1e-5)

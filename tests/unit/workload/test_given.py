@@ -109,8 +109,6 @@ def test_the_shape_of_figure_10_does_not_depend_on_a_seed(tmp_path: Path, seed: 
             '[[attribute]]\nname = "a"\ntype = "integer"\nlow = 0.5\n',
             "attribute 1: low: 0.5 is not valid; expected an integer from -9007199254740992 to 9007",
         ),
-        ('[[attribute]]\nname = "a"\ntype = "integer"\nhigh = 1e300\n', "attribute 1: high: 1e+300 is not"),
-        ('[[attribute]]\nname = "a"\ntype = "integer"\nlow = 2\nhigh = 2\n', "expected low below high"),
         ('[[attribute]]\nname = "a"\ntype = "double"\nlow = -1e308\nhigh = 1e308\n', "low below high"),
         (
             f'[[attribute]]\nname = "{"a" * 256}"\ntype = "double"\n',
@@ -171,6 +169,9 @@ def test_a_trace_of_either_form_is_the_workload_up_to_the_end_of_the_experiment(
     workload = generate(_experiment(tmp_path, 'trace = "t.csv"', NAMED))
     assert tuple(workload.items) == ITEMS
     assert (workload.senders, workload.receivers) == ((1,), (2,))
+    # That of a spreadsheet may begin with a byte order mark.
+    (tmp_path / "t.csv").write_text(CSV, encoding="utf-8-sig")
+    assert tuple(generate(_experiment(tmp_path, 'trace = "t.csv"', NAMED)).items) == ITEMS
     # The form of a run's own workload: a run can be repeated from it.
     lines = "".join(json.dumps(item.line) + "\n" for item in ITEMS)
     (tmp_path / "t.jsonl").write_text(lines, encoding="utf-8")
@@ -198,7 +199,6 @@ _FAULTS: dict[str, list[tuple[str | None, str]]] = {
         ("at_s,node,node\n", "line 1: column 'node' is there twice"),
         ("at_s,node,action\n1,9,send_message\n", "line 2: node: node 9: expected 0 to 2"),
         ("at_s,node\n1,1\n", f"line 2: action: missing; expected {_PLAIN}"),
-        ("at_s,action\n1,unsubscribe\n", "line 2: node: missing; expected an integer, 0 or more"),
         ("node,action\n1,send_message\n", "line 2: at_s: missing; expected a number from 0 to "),
         (
             "at_s,node,action\nsoon,1,send_message\n",
@@ -216,16 +216,10 @@ _FAULTS: dict[str, list[tuple[str | None, str]]] = {
         ("\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
         (_line(at_s=True), "line 1: at_s: true is not valid; expected a number from 0 to 1e+09"),
         (_line(node=[1]), "line 1: node: [1] is not valid; expected an integer, 0 or more"),
-        (_line(action=7), f"line 1: action: 7 is not valid; expected {_PLAIN}"),
-        (_line(predicate=5), "line 1: predicate: 5 is not valid; expected a string that is not"),
         (_line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
         (_line(action="publish"), f'line 1: action: "publish" is not valid; expected {_PLAIN}'),
         (_line(predicate="a <"), "line 1: predicate: "),
         (_line(action="send_message"), "line 1: unknown key 'predicate'; expected one of: app, "),
-        (
-            _sent(),
-            "message: missing; expected a string that is not empty",
-        ),
         (
             _sent(attributes=[1]),
             "line 1: attributes: [1] is not valid; expected an object of names and values",
@@ -235,10 +229,6 @@ _FAULTS: dict[str, list[tuple[str | None, str]]] = {
             "line 1: attributes: is given beside message; expected one of them",
         ),
         (_sent(attributes={"z": 1}, node=3), "line 1: node: there is no node 3; expected 0 to 2"),
-        (
-            _sent(attributes={"z": 1}, foo=1),
-            "unknown key 'foo'; expected one of: app, at_s, message, node",
-        ),
         (_sent(attributes={"a": None}), "line 1: attributes: expected str, int, float or bool, got NoneType"),
         (
             _line(action="unsubscribe", predicate=None, subscription="s"),
@@ -271,11 +261,6 @@ def test_errors_of_a_trace_name_file_and_line(
     assert str(raised.value).startswith(str(tmp_path / name)) and problem in str(raised.value)
 
 
-def test_a_trace_of_a_spreadsheet_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(CSV, encoding="utf-8-sig")
-    assert tuple(generate(_experiment(tmp_path, 'trace = "t.csv"', NAMED)).items) == ITEMS
-
-
 def test_a_generator_of_an_installed_package_makes_the_workload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,10 +274,6 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
         "    return ['x']\n"
         "def late(experiment, random):\n"
         "    return [Item(-1, 0, 'send_message', attributes={'a': 1})]\n"
-        "def away(experiment, random):\n"
-        "    return [Item(1, 3, 'send_message', attributes={'a': 1})]\n"
-        "def untyped(experiment, random):\n"
-        "    return [Item(1, 1, 'set_predicate', predicate=7)]\n"
         "def fails(experiment, random):\n"
         "    yield Item(1, 1, 'send_message')\n"
     )
@@ -301,7 +282,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rush-hour\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[cbcb.workloads]\nrush-hour = rush_hour:rush\nabsent = rush_hour:absent\n"
-        + "".join(f"{name} = rush_hour:{name}\n" for name in ("wrong", "late", "away", "untyped", "fails"))
+        + "".join(f"{name} = rush_hour:{name}\n" for name in ("wrong", "late", "fails"))
     )
     monkeypatch.syspath_prepend(tmp_path)
     ring = 'generator = "ring"\nnodes = 3'
@@ -312,8 +293,6 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     for name, problem in (
         ("wrong", "wrong, item 1: 'x'; expected an Item"),
         ("late", "late, item 1: at_s: -1 is not valid; expected a number from 0 to 1e+09"),
-        ("away", "away, item 1: node: there is no node 3; expected 0 to 2"),
-        ("untyped", "untyped, item 1: predicate: 7 is not valid; expected a string that is not empty"),
         ("absent", "absent: cannot be loaded: AttributeError: "),
         ("rush", "did you mean 'rush-hour'"),
     ):
@@ -321,7 +300,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
             generate(_experiment(tmp_path, f'generator = "{name}"', ring))
     with pytest.raises(InputError) as raised:
         generate(_experiment(tmp_path, 'generator = "fails"', ring))
-    place = f"{tmp_path / 'rush_hour.py'}, line 15: ValueError: send_message at node 1: expected attributes"
+    place = f"{tmp_path / 'rush_hour.py'}, line 11: ValueError: send_message at node 1: expected attributes"
     assert str(raised.value) == f"workload.generator: fails: fails at {place}"
     sys.modules.pop("rush_hour", None)
 
