@@ -19,6 +19,7 @@ looks up the parts of a value that have one of these lengths.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -233,7 +234,7 @@ class CountingMatcher(Matcher):
 
     def __init__(self, options: CountingOptions | None = None) -> None:
         self.options = options or CountingOptions()
-        self._indexes: dict[Attribute, ConstraintIndex] = {}
+        self._indexes: defaultdict[Attribute, ConstraintIndex] = defaultdict(ConstraintIndex)
         #: See `selectivity_table`; None: filters have changed since.
         self._excluding: list[tuple[Attribute, set[int]]] | None = None
         #: For each interface, its filters and their numbers in the index.
@@ -264,9 +265,8 @@ class CountingMatcher(Matcher):
                 self._add(interface, filter_)
 
     def remove(self, interface: int) -> None:
-        for filter_ in list(self._filters.get(interface, ())):
-            self._drop(interface, filter_)
-        self._filters.pop(interface, None)
+        self.set_predicate(interface, Predicate())
+        del self._filters[interface]
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
         """See `Matcher`.
@@ -288,7 +288,7 @@ class CountingMatcher(Matcher):
         if self.options.direct and 2 * len(excluded) >= len(self._filters):
             open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
-            if asked * _DIRECT_SHARE < self._in_use:
+            if asked * _DIRECT_SHARE < len(self._size) - len(self._free):
                 for interface in open_:
                     if any(matches_filter(filter_, message) for filter_ in self._filters[interface]):
                         matched.add(interface)
@@ -358,10 +358,6 @@ class CountingMatcher(Matcher):
                             return
                 counts[number] = count
 
-    @property
-    def _in_use(self) -> int:
-        return len(self._size) - len(self._free)
-
     def _add(self, interface: int, filter_: Filter) -> None:
         constraints = set(filter_)
         bloom = 0
@@ -378,7 +374,7 @@ class CountingMatcher(Matcher):
         if not constraints:
             self._always.add(interface)
         for constraint in constraints:
-            links = self._index(constraint).add(constraint)
+            links = self._indexes[_attribute(constraint)].add(constraint)
             if self._is_single(constraints):
                 links.single[number] = interface
             else:
@@ -391,7 +387,7 @@ class CountingMatcher(Matcher):
         if not constraints:
             self._always.discard(interface)
         for constraint in constraints:
-            index = self._index(constraint)
+            index = self._indexes[_attribute(constraint)]
             links = index.add(constraint)
             if self._is_single(constraints):
                 del links.single[number]
@@ -406,13 +402,6 @@ class CountingMatcher(Matcher):
 
     def _is_single(self, constraints: set[Constraint]) -> bool:
         return self.options.single and len(constraints) == 1
-
-    def _index(self, constraint: Constraint) -> ConstraintIndex:
-        attribute = _attribute(constraint)
-        index = self._indexes.get(attribute)
-        if index is None:
-            index = self._indexes[attribute] = ConstraintIndex()
-        return index
 
 
 def _attribute(constraint: Constraint) -> Attribute:
