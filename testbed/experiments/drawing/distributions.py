@@ -20,6 +20,8 @@ from testbed.support.errors import InputError
 
 _T = TypeVar("_T")
 _PREFIXES = {Type.INTEGER: "int", Type.STRING: "string", Type.DOUBLE: "double", Type.BOOLEAN: "bool"}
+_READ: dict[Type, Callable[[str], Value]]
+_READ = {Type.INTEGER: int, Type.STRING: str, Type.DOUBLE: float, Type.BOOLEAN: "1".__eq__}
 _LETTERS = {prefix[0]: kind for kind, prefix in _PREFIXES.items()}
 
 
@@ -141,25 +143,11 @@ def _operator_of(kind: Type) -> Callable[[str], Operator]:
 
 def _value_of(kind: Type) -> Callable[[str], Value]:
     def convert(text: str) -> Value:
-        value = read(text)
+        if kind is Type.BOOLEAN and text not in ("0", "1"):
+            raise ValueError("a boolean is 0 or 1")
+        value = _READ[kind](text)
         # Raises ValueError: no message may have this value.
         Constraint("value", kind, Operator.EQ, value)
         return value
-
-    def read(text: str) -> Value:
-        match kind:
-            case Type.STRING:
-                return text
-            case Type.INTEGER:
-                return int(text)
-            case Type.DOUBLE:
-                value = float(text)
-                if not math.isfinite(value):
-                    raise ValueError("a double is finite")
-                return value
-            case Type.BOOLEAN:
-                if text not in ("0", "1"):
-                    raise ValueError("a boolean is 0 or 1")
-                return text == "1"
 
     return convert
