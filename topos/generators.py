@@ -285,8 +285,7 @@ def barabasi_albert(
         n: nodes, >= 1.
         seed: of the pseudo-random generator.
         links_per_node: links that each node brings, >= 1.
-        plane: side of the square, >= 1.
-        cost: "distance" (Euclidean, rounded, at least 1) or "unit" (1).
+        plane, cost: as for `waxman`.
 
     Source: A.-L. Barabasi, R. Albert, "Emergence of scaling in random networks", Science 286, 1999; BRITE's
     model RTBarabasi.
@@ -337,7 +336,7 @@ def power_law(
         seed: of the pseudo-random generator.
         exponent: of the power law, above 1; routers of the Internet: about 2.2.
         least_degree: >= 1.
-        plane, cost: as for `barabasi_albert`.
+        plane, cost: as for `waxman`.
 
     Source: M. Faloutsos, P. Faloutsos, C. Faloutsos, "On power-law relationships of the Internet topology",
     SIGCOMM 1999; tree first: C. Jin, Q. Chen, S. Jamin, "Inet: Internet topology generator", 2000.

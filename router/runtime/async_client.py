@@ -37,10 +37,7 @@ class AsyncClient:
                 ...
 
     Args:
-        path: the router's application socket.
-        app: name of the application, unique at its router (None: the router names it).
-        timeout: seconds to wait for an answer.
-        key: as of `Client`.
+        path, app, timeout, key: as of `Client`.
 
     Raises:
         ClientError: on entering, no router listens at `path`, or the name is in use.
