@@ -39,7 +39,7 @@ ANSWERS = (
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
 #: Schemes whose routers may forward a message in a frame for each of some destinations.
-_SPLITS = ("drp", "multicast-4", "multicast-16")
+_SPLITS = ("drp", "multicast")
 
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.

@@ -56,12 +56,11 @@ SCHEMES.register_lazily(
     "router.protocol.schemes.baselines:Topics",
     "As `pif`, of the first equality of each filter alone.",
 )
-for _groups in (4, 16):
-    SCHEMES.register_lazily(
-        f"multicast-{_groups}",
-        "router.protocol.schemes.baselines:Multicast",
-        f"As `drp`, to all members of the groups that have a receiver, {_groups} groups of like predicates.",
-    )
+SCHEMES.register_lazily(
+    "multicast",
+    "router.protocol.schemes.baselines:Multicast",
+    "As `drp`, to all members of the groups that have a receiver, groups of like predicates.",
+)
 
 #: Services offered to applications: `[service] kind` of an experiment.
 SERVICES: Registry[type[Any]] = Registry("service", "cbcb.services")
@@ -145,7 +144,7 @@ def options_of_entry(registry: Registry[type[Any]], name: str, given: object = N
     return given
 
 
-def privacy_conflict(privacy: str, covering: str, service: str) -> str | None:
+def privacy_conflict(privacy: str, covering: str, service: str, scheme: str) -> str | None:
     """Why a privacy mode contradicts other options; None: it does not."""
     if privacy == "off":
         return None
@@ -153,6 +152,8 @@ def privacy_conflict(privacy: str, covering: str, service: str) -> str | None:
         return f'"{privacy}", in which routers compare sets of bits, excludes covering "{covering}"'
     if service != DEFAULT_SERVICE:
         return f'"{privacy}" excludes the service "{service}"; expected "{DEFAULT_SERVICE}"'
+    if SCHEMES[scheme].reads_filters:
+        return f'"{privacy}" excludes the scheme "{scheme}", which reads the constraints of filters'
     return None
 
 
@@ -349,5 +350,6 @@ class RouterOptions(ChosenOptions):
         object.__setattr__(self, "scheme_options", of_scheme)
         of_service = options_of_entry(SERVICES, self.service, self.service_options)
         object.__setattr__(self, "service_options", of_service)
-        if (conflict := privacy_conflict(self.privacy, self.covering, self.service)) is not None:
+        conflict = privacy_conflict(self.privacy, self.covering, self.service, self.scheme)
+        if conflict is not None:
             raise ValueError(f"privacy: {conflict}")

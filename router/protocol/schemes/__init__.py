@@ -119,6 +119,8 @@ class Scheme(Part, ABC):
     sends_requests: ClassVar[bool] = True
     #: Why tables are not over-simplified (`max_filters`), as a relative clause; empty: they may be.
     stays_exact: ClassVar[str] = ""
+    #: Whether it reads the constraints of filters, which encoded filters do not show.
+    reads_filters: ClassVar[bool] = False
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         self.context = context

@@ -7,7 +7,7 @@ from typing import Any
 LAYERS = ("spt", "spanning-tree")
 #: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
 AMENDED = (
-    *("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast-4", "multicast-16"),
+    *("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast"),
     *("spt", "rpf", "attention"),
 )
 UNCHANGED = ("pif-strict", "flooding", "spanning-tree")

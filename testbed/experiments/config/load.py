@@ -27,7 +27,6 @@ from testbed.experiments.config import (
     SECTIONS,
     TOP_LEVEL,
     Experiment,
-    PrivacyOptions,
     ProtocolOptions,
     RoutingOptions,
     ServiceOptions,
@@ -106,7 +105,7 @@ def load_experiment(
             values[field_of(name)] = _section(problems, name, table, options, path.parent)
     links, workload = values.pop("links"), values.setdefault("workload", None)
     _check_protocol(problems, values["protocol"], values["routing"])
-    _check_privacy(problems, values["privacy"], values["protocol"], values["service"])
+    _check_privacy(problems, values)
     if workload is not None:
         _check_workload(problems, workload, duration_s)
         if topology is not None and duration_s is not None:
@@ -300,10 +299,9 @@ def _check_protocol(problems: Problems, options: ProtocolOptions, routing: Routi
         problems.add("protocol", key, text)
 
 
-def _check_privacy(
-    problems: Problems, options: PrivacyOptions, protocol: ProtocolOptions, service: ServiceOptions
-) -> None:
-    conflict = privacy_conflict(options.mode, protocol.covering, service.kind)
+def _check_privacy(problems: Problems, values: Mapping[str, Any]) -> None:
+    options, covering = values["privacy"], values["protocol"].covering
+    conflict = privacy_conflict(options.mode, covering, values["service"].kind, values["routing"].scheme)
     if conflict is not None:
         problems.add("privacy", "mode", conflict)
     # The number of hashes in a key file is known when the file is read

@@ -225,6 +225,13 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
             'max_filters: excludes covering "none"',
         ),
     ],
+    "[privacy] ": [
+        (
+            '[routing]\nscheme = "pif-strict"',
+            '[privacy]\nmode = "bloom"\n[routing]\nscheme = "topics"',
+            'mode: "bloom" excludes the scheme "topics", which reads',
+        ),
+    ],
     "[workload] ": [
         ("filters_max = 2", "filters_min = 4", "filters_min: 4 is above filters_max; expected at most"),
         ("filters_max = 2", "first_message_s = 601", "first_message_s: 601 is after the end; expected"),

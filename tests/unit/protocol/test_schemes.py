@@ -9,11 +9,11 @@ import pytest
 from router.predicates import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
-from router.protocol.events import Accepted, Deliver, RequestUpdate, SendMessage, SetPredicate
+from router.protocol.events import Accepted, Deliver, RequestUpdate, SendMessage, SetPredicate, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.schemes.baselines import clusters, topic_of
+from router.protocol.schemes.baselines import clusters, topics_of
 from router.protocol.schemes.per_source import PerSource
-from router.wire.frames import AddressedMessage, ClassifiedPredicate, Flags, Frame, FrameType
+from router.wire.frames import AddressedMessage, ClassifiedPredicate, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import BELOW, NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
 from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
 
@@ -147,32 +147,44 @@ def test_a_part_about_a_node_that_is_not_behind_its_sender_is_dropped() -> None:
     assert router.counters.dropped == {"ur_class": 3}
 
 
-def test_nodes_with_the_most_filters_in_common_are_a_group() -> None:
-    """Of pairs with equally little in common, the smallest groups are united."""
-    predicates = ((1, 0b0111), (2, 0b1000), (3, 0b0110), (4, 0b0100), (5, 0b10000))
-    assert clusters(predicates, 5) == tuple(frozenset({node}) for node, _ in predicates)
-    assert [*map(set, clusters(predicates, 3))] == [{1, 3, 4}, {2}, {5}]
-    assert [*map(set, clusters(predicates, 2))] == [{1, 3, 4}, {2, 5}]
+def test_groups_are_those_of_the_least_waste() -> None:
+    """Nodes that ask for much do not draw all others into their group."""
+    asked = [[*range(9)], [0, 9], [9, 0], [1, 8], [9]]
+    texts = (" or ".join(f"x = {x}" for x in topics) for topics in asked)
+    interests = tuple((node, frozenset(parse_predicate(text))) for node, text in enumerate(texts))
+    assert clusters(interests, 5) == tuple(frozenset({node}) for node in range(5))
+    assert [*map(set, clusters(interests, 3))] == [{0}, {1, 2, 4}, {3}]
+    assert clusters(interests, 1) == (frozenset(range(5)),)
 
 
-@pytest.mark.parametrize("scheme", ["multicast-4", "multicast-16"])
-def test_a_message_names_all_members_of_a_group_with_a_receiver(scheme: str) -> None:
-    """Of five nodes with predicates, two are in one of four groups."""
-    router = set_up(RouterOptions(scheme=scheme))
-    for issuer, text in ((11, "x = 1 or y = 1"), (12, "x = 1 or y = 2"), (21, "x = 2"), (13, "x = 3")):
+@pytest.mark.parametrize("groups", [4, 5])
+def test_a_message_names_all_members_of_a_group_with_a_receiver(groups: int) -> None:
+    """Of five nodes, two ask for the same topic; their filters differ."""
+    router = set_up(RouterOptions(scheme="multicast", scheme_options={"groups": groups}))
+    for issuer, text in ((11, "x = 1 or y = 1"), (12, "x = 1 and z > 1"), (21, "x = 2"), (13, "x = 3")):
         received(router, 11 if issuer == 21 else issuer, identified(issuer, text))
     router.handle(SetPredicate(1, parse_predicate("x = 4")), 0.0)
-    actions = router.handle(SendMessage(1, Message({"y": 2})), 0.0)
-    bodies = [frame.body for _, frame in sent(actions)]
-    named = {node for body in bodies if isinstance(body, AddressedMessage) for node in body.destinations}
-    assert named == ({11, 12} if scheme == "multicast-4" else {12})
+
+    def named(message: Message) -> set[int]:
+        actions = router.handle(SendMessage(1, message), 0.0)
+        bodies = [frame.body for _, frame in sent(actions)]
+        return {node for body in bodies if isinstance(body, AddressedMessage) for node in body.destinations}
+
+    assert named(Message({"x": 1, "z": 2})) == {11, 12}
+    assert named(Message({"y": 1})) == ({11, 12} if groups == 4 else {11})
+    # Groups are those of the present predicates.
+    received(router, 12, identified(12, "x = 3", seq=2))
+    assert named(Message({"y": 1})) == {11}
+    assert named(Message({"x": 3})) == {12, 13}
 
 
-def test_an_advertisement_of_topics_has_the_first_equality_of_each_filter_once() -> None:
-    asked = parse_predicate('s = "a" and p > 1.0 or p < 5.0 and s = "a" or p > 2.0')
-    assert [topic_of(each) for each in asked][1:] == [*parse_predicate('s = "a"'), Filter()]
+def test_an_advertisement_and_a_reply_of_topics_have_the_first_equality_of_each_filter_once() -> None:
+    asked = parse_predicate('s = "a" and p > 1.0 or p < 5.0 and s = "a" or s = "a" and p < 0.5')
+    topic = parse_predicate('s = "a"')
+    assert topics_of(Predicate((*asked, *parse_predicate("p > 2.0")))) == Predicate((*topic, Filter()))
     router = set_up(RouterOptions(scheme="topics"))
-    actions = router.handle(
-        SetPredicate(1, parse_predicate('s = "a" and p > 1.0 or s = "a" and p < 0.5')), 0.0
-    )
-    assert [frame.body for _, frame in sent(actions)] == [parse_predicate('s = "a"')]
+    actions = router.handle(SetPredicate(1, asked), 0.0)
+    assert [frame.body for _, frame in sent(actions)] == [topic]
+    asking = Frame(FrameType.SR, 12, 1, 1, 9, SenderRequest(1_000_000))
+    replies = sent(received(router, 12, asking)) + sent(router.handle(Tick(), 2.0))
+    assert [frame.body for _, frame in replies if frame.type is FrameType.UR] == [topic]
