@@ -232,8 +232,9 @@ class WorkloadOptions:
     )
     generator: str | None = setting(
         None,
-        "Function of an installed package (entry points of the group cbcb.workloads) that returns the "
-        "requests, in the place of drawn senders and receivers.",
+        "Function that returns the requests, in the place of drawn senders and receivers: "
+        "`stock-ticks-local`, `stock-ticks-spread`, or that of an installed package (entry points of the "
+        "group cbcb.workloads).",
     )
 
 

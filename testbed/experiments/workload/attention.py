@@ -50,10 +50,12 @@ def localities(options: AttentionWorkload) -> list[float]:
     return shares if options.normalised else [share / shares[0] for share in shares]
 
 
-def hosts_of(shares: Sequence[float], topology: Topology, random: Random) -> list[tuple[int, ...]]:
+def hosts_of(
+    shares: Sequence[float], topology: Topology, random: Random, roots: Sequence[int] = ()
+) -> list[tuple[int, ...]]:
     """Draws the hosting routers of every event: ceil(p_i N), a random root and the routers closest to it.
 
-    Closest by hops; routers at equal distance are drawn at random.
+    Closest by hops; routers at equal distance are drawn at random. `roots` may give the roots.
     """
     count = len(topology.nodes)
     neighbours: list[list[int]] = [[] for _ in range(count)]
@@ -61,8 +63,8 @@ def hosts_of(shares: Sequence[float], topology: Topology, random: Random) -> lis
         neighbours[link.u].append(link.v)
         neighbours[link.v].append(link.u)
     found = []
-    for share in shares:
-        root = random.randrange(count)
+    for event, share in enumerate(shares):
+        root = roots[event] if roots else random.randrange(count)
         # The product of a rounded quotient must not exceed a whole number by an error of rounding.
         wanted = min(count, max(1, math.ceil(share * count - 1e-9)))
         hosts = [root]

@@ -158,7 +158,8 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
         InputError: no package offers it, it fails, or an item is not valid in this experiment; names
             generator, item and field.
     """
-    offered = {each.name: each for each in (*_OWN, *entry_points(group=GROUP))}
+    # No package replaces a generator of the testbed.
+    offered = {each.name: each for each in (*entry_points(group=GROUP), *_OWN)}
     if name not in offered:
         known = unknown("generator", name, offered)
         raise InputError(f"workload.generator: {known} (entry points of the group {GROUP})")

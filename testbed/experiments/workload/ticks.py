@@ -6,7 +6,7 @@
 - Each symbol has subscribers at three times its popularity of the routers: a random router and those closest
   to it (Diallo, Fdida and Spathis, section 5.1). A subscriber asks for all its ticks, for its large changes,
   or for large volumes in its sector.
-- A share of the receivers leaves and joins in turn; who joins has new interests.
+- A share of the receivers leaves and joins in turn; who joins has new interests, near the same roots.
 """
 
 from __future__ import annotations
@@ -45,27 +45,33 @@ def _items(experiment: Experiment, random: Random, places: Sequence[int]) -> Ite
     options = experiment.workload
     assert options is not None
 
+    def stream(purpose: str) -> Random:
+        return Random(f"{experiment.seed}/{purpose}")
+
+    roots = stream("roots").choices(range(len(places)), k=_SYMBOLS)
+
     @cache
     def interests(number: int) -> dict[int, list[str]]:
         """Draws the filters of all nodes that have interests."""
-        drawing, found = Random(f"{experiment.seed}/interests {number}"), defaultdict[int, list[str]](list)
+        drawing, found = stream(f"interests {number}"), defaultdict[int, list[str]](list)
         shares = [min(1.0, 3 * share) for share in _SHARES]
-        for symbol, hosts in enumerate(hosts_of(shares, experiment.topology, drawing)):
+        for symbol, hosts in enumerate(hosts_of(shares, experiment.topology, drawing, roots)):
             for node in hosts:
                 found[node].append(_filter(symbol, drawing))
         return found
 
     for node, asked in sorted(interests(0).items()):
-        at_s, number = options.first_predicate_s, 0
+        at_s, number, changes = options.first_predicate_s, 0, stream(f"changes {node}")
         yield Item(at_s, places[node], "set_predicate", predicate=" or ".join(asked))
-        if random.random() * 100 < options.changing_receivers_percent:
+        if changes.random() * 100 < options.changing_receivers_percent:
             rate = 1 / options.predicate_change_interval_s
-            while (at_s := _later(at_s, random, rate)) < experiment.duration_s:
+            while (at_s := _later(at_s, changes, rate)) < experiment.duration_s:
                 number += 1
                 new = [] if number % 2 else interests(number).get(node, [])
                 yield Item(at_s, places[node], "set_predicate", predicate=" or ".join(new) or "none")
-    senders = random.sample(range(len(places)), max(1, round(len(places) * options.senders_percent / 100)))
-    listed, prices = random.choices(senders, k=_SYMBOLS), [100.0] * _SYMBOLS
+    placing, count = stream("senders"), max(1, round(len(places) * options.senders_percent / 100))
+    senders = placing.sample(range(len(places)), count)
+    listed, prices = placing.choices(senders, k=_SYMBOLS), [100.0] * _SYMBOLS
     at_s, rate = options.first_message_s, len(senders) * options.messages_per_minute / 60
     while (at_s := _later(at_s, random, rate)) < experiment.duration_s:
         (symbol,) = random.choices(range(_SYMBOLS), _SHARES)

@@ -282,6 +282,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rush-hour\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[cbcb.workloads]\nrush-hour = rush_hour:rush\nabsent = rush_hour:absent\n"
+        "stock-ticks-local = rush_hour:rush\n"
         + "".join(f"{name} = rush_hour:{name}\n" for name in ("wrong", "late", "fails"))
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -290,6 +291,9 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     assert first == again
     assert [(item.node, item.predicate) for item in first.items][:3] == [(n, "a < 5") for n in range(3)]
     assert (first.senders, first.receivers) == ((0,), (0, 1, 2))
+    # No package replaces a generator of the testbed.
+    own = generate(_experiment(tmp_path, 'generator = "stock-ticks-local"', ring)).items
+    assert any("symbol" in (item.predicate or "") for item in own)
     for name, problem in (
         ("wrong", "wrong, item 1: 'x'; expected an Item"),
         ("late", "late, item 1: at_s: -1 is not valid; expected a number from 0 to 1e+09"),
