@@ -196,11 +196,6 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
         ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
-        (
-            'by = "topology"',
-            'against = "topology=ring,40"',
-            r"against: unknown value 'ring,40'; did you mean",
-        ),
         ('by = "topology"', 'x_ticks = ["a"]', r"x_ticks: expected a list of numbers"),
         ('by = "topology"', "label = { a = 1 }", r"label: expected a table of texts"),
         ('y = "false_positives /', 'y = "2 ** false_positives /', r"\[\[plot\]\]: .*expected keys, numbers"),
