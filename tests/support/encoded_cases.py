@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from router.predicates import INTEGER_MAX, INTEGER_MIN, Message, Type, Value
+from router.predicates import INTEGER_MAX, INTEGER_MIN, Filter, Message, Type, Value
 from router.predicates.encoded import BloomPredicate, Suite
 from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
 from router.predicates.encoded.encodings import ENCODINGS
+from router.predicates.parser import parse_predicate
 from tests.support.predicate_worlds import constraints_of, filters_of, predicates_of
 
 KEY = bytes(range(32))
@@ -68,3 +69,8 @@ ENCODERS = [
 def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
     """Whether every encoded message that matches `second` matches `first`: exact."""
     return all(any(one.covers(other) for one in first.encoded) for other in second.encoded)
+
+
+def only(text: str) -> Filter:
+    (filter_,) = parse_predicate(text)
+    return filter_

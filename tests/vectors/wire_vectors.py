@@ -116,6 +116,10 @@ class Signed:
     signature: bytes
 
 
+def by_name(vector: Whole | Fragmented | Malformed) -> str:
+    return vector.name
+
+
 def _load(file: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads((_FOLDER / file).read_text(encoding="utf-8"))
     return rows

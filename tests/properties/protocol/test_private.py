@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import EVERYTHING, Filter, Message, Predicate, matches
+from router.predicates import EVERYTHING, Message, Predicate, matches
 from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.encoded.encoder import Hardening
-from router.predicates.parser import parse_predicate
 from router.privacy import EncodingParameters, KeyRing
 from router.privacy.member import Member
 from router.protocol.events import Action, Deliver, Event, FrameReceived, Refused, SendMessage
 from router.protocol.options import SCHEMES, RouterOptions
 from router.wire.frames import Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE
-from tests.support.encoded_cases import covers, encoder
+from tests.support.encoded_cases import covers, encoder, only
 from tests.support.fuzz import cases
 from tests.support.network_cases import CHANGES, MESSAGES, World, worlds
 from tests.support.protocol_network import Network, random_graph
@@ -118,11 +117,6 @@ def test_rotation_of_the_key_loses_no_message(
             used.add(ring.sending)
     assert len(used) == 2
     assert len(ring.keys) == 1
-
-
-def only(text: str) -> Filter:
-    (filter_,) = parse_predicate(text)
-    return filter_
 
 
 @pytest.mark.parametrize("comes_from", ["application", "neighbour"])

@@ -19,10 +19,6 @@ def _string(operator: Operator, text: str) -> Constraint:
     return Constraint("s", Type.STRING, operator, text)
 
 
-def _integer(name: str, operator: Operator, value: int) -> Constraint:
-    return Constraint(name, Type.INTEGER, operator, value)
-
-
 def _lengths() -> list[Filter]:
     """Substrings of as many lengths, none of them in the message."""
     return [Filter((_string(Operator.SUBSTRING, "a" * n + "b"),)) for n in range(1, 1_500)]
@@ -44,7 +40,7 @@ def _filled(filters: list[Filter], bounded: bool) -> Matcher:
     if bounded:
         matcher.bound()
     matcher.change(1, (), filters)
-    matcher.change(2, (), [Filter((_integer("x", Operator.EQ, 5),))])
+    matcher.change(2, (), [Filter((Constraint("x", Type.INTEGER, Operator.EQ, 5),))])
     matcher.change(3, (), [Filter((_string(Operator.PREFIX, "z"),))])
     return matcher
 

@@ -27,12 +27,7 @@ from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import Ranges, Slides
 from router.predicates.encoded.pool import BloomPool
 from router.predicates.parser import parse_predicate
-from tests.support.encoded_cases import KEY, covers, encoder
-
-
-def only(text: str) -> Filter:
-    (filter_,) = parse_predicate(text)
-    return filter_
+from tests.support.encoded_cases import KEY, covers, encoder, only
 
 
 def test_no_two_statements_have_the_same_string() -> None:

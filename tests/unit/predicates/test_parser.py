@@ -3,14 +3,11 @@ import pytest
 from router.predicates import EVERYTHING, NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import Most, ParseError, parse_message, parse_predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
+from tests.support.protocol_network import integer
 
 
 def string(name: str, operator: Operator, value: str) -> Constraint:
     return Constraint(name, Type.STRING, operator, value)
-
-
-def integer(name: str, operator: Operator, value: int) -> Constraint:
-    return Constraint(name, Type.INTEGER, operator, value)
 
 
 DEST = string("dest", Operator.EQ, "ORD")

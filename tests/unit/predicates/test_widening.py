@@ -16,6 +16,7 @@ from router.predicates.covering.widening import MERGED_MAX, oversimplify, widen
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from tests.support.algebra import covers
+from tests.support.protocol_network import integer
 
 PAPER = "price > 50 and price < 200 or price = 250 or price > 500"
 
@@ -70,10 +71,6 @@ def _text(random: Random, length: int = 8) -> str:
     return "".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=length))
 
 
-def _constraint(name: str, operator: Operator, value: int) -> Constraint:
-    return Constraint(name, Type.INTEGER, operator, value)
-
-
 def _substrings(count: int) -> list[Constraint]:
     random = Random(1)
     return [Constraint("s", Type.STRING, Operator.SUBSTRING, _text(random)) for _ in range(count)]
@@ -106,8 +103,8 @@ def _of_each(size: int, text: str) -> Predicate:
     [
         lambda size: Predicate(tuple(Filter((constraint,)) for constraint in _substrings(size))),
         lambda size: Predicate((Filter(tuple(_substrings(size))),)),
-        lambda size: Predicate((Filter(tuple(_constraint(f"a{n}", Operator.GT, n) for n in range(size))),)),
-        lambda size: Predicate((Filter(tuple(_constraint("s", Operator.NE, n) for n in range(size))),)),
+        lambda size: Predicate((Filter(tuple(integer(f"a{n}", Operator.GT, n) for n in range(size))),)),
+        lambda size: Predicate((Filter(tuple(integer("s", Operator.NE, n) for n in range(size))),)),
         partial(_of_each, text="x > {0} and x < {1} and y > {2} and y < {3}"),
         partial(_of_each, text='s > "a" and s < "c" and s *= "{0:05}"'),
     ],

@@ -14,12 +14,9 @@ from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from router.wire import private
 from router.wire.format import FrameType
+from tests.support.applications import failed
 
 RING = KeyRing.new()
-
-
-def fail(error: OSError) -> None:
-    raise error
 
 
 def _asked(
@@ -54,7 +51,7 @@ def test_the_declared_predicate_leaves_nothing_of_a_revoked_subscription() -> No
 
 
 def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
-    records = ApplicationRecords(tmp_path / "records.jsonl", fail)
+    records = ApplicationRecords(tmp_path / "records.jsonl", failed)
     application = PrivateApplication(Member(RING), records)
     application.connected(3, "app")
     wide = _asked(application, 1, "set_predicate", {"predicate": "price < 400"})

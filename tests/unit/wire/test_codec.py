@@ -40,13 +40,10 @@ from tests.vectors.wire_vectors import (
     Fragmented,
     Malformed,
     Whole,
+    by_name,
 )
 
 NO_SOURCE = np.zeros(0, dtype=CLASS_DTYPE)
-
-
-def by_name(vector: Whole | Fragmented | Malformed) -> str:
-    return vector.name
 
 
 def msg(attributes: dict[str, str | int | float | bool], **header: int) -> Frame:

@@ -30,17 +30,13 @@ from tests.support.wire_tshark import (
     tshark,
     write_capture,
 )
-from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole, by_name
 
 pytestmark = needs_tshark
 
 GUIDE = DOCS / "how-to/wireshark.md"
 #: Fields that the packets of Scapy do not have; what both have is compared in the tree.
 FIELDS = ("padding", "fragments", "attribute", "filter", "predicate", "decode_error")
-
-
-def by_name(vector: Whole | Fragmented | Malformed) -> str:
-    return vector.name
 
 
 PAYLOADS = [

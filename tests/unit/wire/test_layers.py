@@ -17,13 +17,9 @@ from router.wire.header import ETHERTYPE, HEADER_LENGTH, DecodeError, decode_hea
 from tests.support.packets import crafted, to_frame
 from tests.support.tree_entries import TreeEntry, table_of
 from tests.support.whole_frames import encode
-from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole, by_name
 
 ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
-
-
-def by_name(vector: Whole | Fragmented | Malformed) -> str:
-    return vector.name
 
 
 def parts(packet: Any) -> list[Any]:
