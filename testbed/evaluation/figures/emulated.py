@@ -31,7 +31,7 @@ from testbed.evaluation.sweeps.job import simulate_job
 from testbed.support.errors import InputError, RunError
 
 #: The pages of a checkout.
-_PAGES = Path(__file__).parents[3] / "docs" / "figures"
+_PAGES = Path(__file__).parents[3] / "docs/figures"
 #: Half of a comparison -> its engine.
 _HALVES = {"emulated": "run", "simulated": "simulate"}
 #: Most points of a curve that the page keeps.
@@ -46,6 +46,8 @@ _COMPARED = (
     ("ra", EMULATED, "issued_per_s", "RAs issued a second", 5, "%", _CHANGE),
     ("ra", EMULATED, "missed", "deliveries missed while RAs wait", 1, "points", _CHANGE),
     ("srur", EMULATED, "frames", "SRs and URs", 1, "%", "since timers alone decide"),
+    ("attention", EMULATED, "saved_bandwidth", "saved bandwidth", 2, "points", _CHANGE),
+    ("attention", EMULATED, "control_crossings", "SUBs and notifications", 5, "%", _CHANGE),
 )
 #: Figure -> size of its emulations, whose data are beside the pages.
 EMULATIONS = {name: size for name, size, *_ in _COMPARED}
