@@ -61,12 +61,10 @@ class EmulatedBesideSimulated(Reproduction):
         "of timers. A simulation has links of 1 ms and routers that take no time. An emulation has a process "
         "for each router, the links of the kernel, and 60 to 240 experiment seconds in a wall second: the "
         "milliseconds of a frame on its way are up to a second of the experiment.",
-        "Figure 14, spanning tree, fails with seed 2: at 240 experiment seconds in a wall second, the first "
-        "round trips, of routers that have just started, can take most of `sr_timeout_s`. With a t_c that "
-        "long, a router answers without asking its children. That UR is partial, partial URs were not "
-        "measured, and t_c stayed. The data are from before the commit `Let a partial UR shorten a round "
-        "trip that was measured too long`, which mends this. On long paths t_c, whose samples hold the time "
-        "of the whole subtree, still adds up: SRs of deep trees may stay partial.",
+        "Figure 14, spanning tree, fails with seed 2: the first round trips took most of `sr_timeout_s`, "
+        "routers then answered without asking their children, and the partial URs did not shorten t_c. The "
+        "data are from before the commit `Let a partial UR shorten a round trip that was measured too long`. "
+        "t_c still adds up along deep trees, whose SRs may stay partial.",
     )
     deviations = (
         "The greatest difference within a seed is judged. Tolerances: 1 point is what figure 12 calls equal, "

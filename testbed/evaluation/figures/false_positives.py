@@ -56,28 +56,24 @@ class FalsePositives(Reproduction):
     )
     deviations = (
         "The text changes predicates every 20 minutes, the authors' script sets them once: both are run. "
-        "Static tables are exact without an SR, and policies make no difference to them.",
-        "The script runs 25 nodes for 6 hours with a message in 30 s; here 3 hours and more seeds, as "
-        "networks differ by more than hours do. Steady state is the time from 1 hour on. The text names 50 "
-        "to 200 nodes: of these the floor is calculated.",
-        "Controls, of equal seeds: without SRs tables keep all former predicates, and what follows from SRs "
-        "must not be there. `Constant`: the two halves of the steady state differ by at most 2 points. A "
-        "small flow of SRs is effective if it removes more than half of what is above the floor without "
-        "SRs. A table has, for each predicate of a receiver, 1.25 with SRs every 10 minutes, 2.5 with SRs "
-        "every 60, and 7 without, in the mean of this time.",
-        "The first predicates precede the first message, and RAs cross the network in tens of milliseconds: "
-        "no peak is predicted. In the case `late first predicates` they come 10 minutes after the first "
-        "message, and every message until then is a false positive of its sender's router.",
+        "Static tables are exact without an SR.",
+        "The script runs 25 nodes for 6 hours with a message in 30 s; here 3 hours and more seeds. Steady "
+        "state is the time from 1 hour on. The text names 50 to 200 nodes: of these the floor is calculated.",
+        "Controls, of equal seeds: without SRs tables keep all former predicates. `Constant`: the two halves "
+        "of the steady state differ by at most 2 points. A small flow of SRs is effective if it removes more "
+        "than half of what is above the floor without SRs. A table has, for each predicate of a receiver, "
+        "1.25 with SRs every 10 minutes, 2.5 with SRs every 60, and 7 without, in the mean of this time.",
+        "The first predicates precede the first message: no peak is predicted. In the case `late first "
+        "predicates` they come 10 minutes after it.",
         "`pif-strict` replaces p_i by URs alone, and `pif` adds RAs that came in since the SR. Both then "
         "have the same tables but for receivers that `pif-strict` loses.",
         "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
-        "script, and one the exponential timers of the authors' simulator in place of fixed periods. The "
-        "paper does not name the broadcast layer: both are run.",
+        "script, and one the exponential timers of the authors' simulator. The paper does not name the "
+        "broadcast layer: both are run.",
         "The floor is calculated with perfect tables on the same trees and workload "
-        "(`testbed/evaluation/figures/floor.py`): what the scheme itself makes. SRs can remove the share "
-        "above the floor alone. On shortest-path trees of larger networks the floor is far above 10 %, so "
-        "the statement can hold for small networks or a spanning tree alone. For networks that are not "
-        "simulated it is calculated from 20 minutes of messages to static predicates.",
+        "(`testbed/evaluation/figures/floor.py`): SRs can remove the share above it alone. On shortest-path "
+        "trees of larger networks it is far above 10 %. For networks that are not simulated it is "
+        "calculated from 20 minutes of messages to static predicates.",
     )
     measure = "testbed.evaluation.figures.measures:false_positives"
     # The rules of the paper miss deliveries; the page says of the others that they miss none.
