@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from router.content import Content, Plain, Verbatim
 from router.content.bloom import Bloom
-from router.options import SECONDS_MAX, Unit, check, setting
+from router.options import SECONDS_MAX, NoOptions, Unit, check, setting
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
 
@@ -131,7 +131,8 @@ def options_of_entry(registry: Registry[type[Any]], name: str, given: object = N
         ValueError: a field is unknown or outside its range, or the options are those of another entry.
     """
     options, noun = registry[name].options, registry.noun
-    if given is None:
+    # An entry without options gives none to another, as where `replace` changes the name alone.
+    if given is None or isinstance(given, NoOptions):
         return options()
     if isinstance(given, Mapping):
         known = {each.name for each in fields(options)}

@@ -155,6 +155,8 @@ def _originals() -> Mapping[Case, Case]:
         for case, (half, engine) in product(figure.cases(size), _HALVES.items()):
             keys = {"routing.scheme": DEFAULT_SCHEME, **figure.overrides(case, engine)}
             facts = {"figure": name, "size": size, "half": half, "case": case.label}
+            if "base" in case.facts:
+                facts["base"] = case.facts["base"]
             found[Case(f"{case.label} ({name}, {half})", keys, facts)] = case
     return found
 

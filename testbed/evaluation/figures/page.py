@@ -91,7 +91,7 @@ def page_of(figure: Reproduction, origin: Origin, done: Reproduced, folder: Path
             lines += ["", f"{table.title}:", "", *table_lines(table.columns, table.rows)]
     lines += tail(figure, origin, results)
     if done.code:
-        lines += ["", f"Code that made the runs: {', '.join(done.code)}."]
+        lines += ["", *_wrapped(f"Code that made the runs: {', '.join(done.code)}.")]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         place.with_suffix(".md").write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -15,8 +15,8 @@ from testbed.support.errors import InputError
 from tests.support.figures import Runs, verdicts
 from tests.support.paths import DOCS
 
-_SHARES = ("steady", "share", "missed")
-_COUNTS = ("issued_per_s", "frames")
+_SHARES = ("steady", "share", "missed", "saved_bandwidth")
+_COUNTS = ("issued_per_s", "frames", "control_crossings")
 
 
 def _measured(difference: float, case: Case) -> list[dict[str, Any]]:
