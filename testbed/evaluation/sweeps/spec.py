@@ -46,7 +46,7 @@ from testbed.experiments.events import Event
 from testbed.experiments.workload.given import GROUP
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError
-from topos import Topology, loaders, unknown
+from topos import Topology, unknown
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
@@ -237,7 +237,8 @@ class Spec:
                 keys = dotted(tomllib.loads(self.experiment.read_text(encoding="utf-8-sig")))
                 named += [(self.experiment.parent, key, each) for key, each in keys.items()]
         for folder, key, each in named:
-            if key in PATH_KEYS or (key == "topology" and str(each).lower().endswith(loaders.SUFFIXES)):
+            meant = [*parse_topology_argument(str(each))] if key == "topology" else [key]
+            if not PATH_KEYS.isdisjoint(meant):
                 found.append(folder / str(each))
         # Of a folder, the files themselves are read.
         whole = [each for path in found for each in (sorted(path.iterdir()) if path.is_dir() else [path])]
@@ -395,9 +396,7 @@ def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in values.items():
         if key == "topology":
-            text = str(value)
-            is_file = text.lower().endswith(loaders.SUFFIXES)
-            found |= parse_topology_argument(str((folder / text).resolve()) if is_file else text)
+            found |= parse_topology_argument(str(value), folder)
         else:
             found[key] = toml_value(value)
     return paths_from(folder, found)

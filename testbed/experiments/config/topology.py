@@ -139,17 +139,17 @@ def with_link_defaults(topology: Topology, defaults: LinkOptions) -> Topology:
     return replace(topology, links=tuple(map(complete, topology.links)))
 
 
-def parse_topology_argument(argument: str) -> dict[str, str]:
+def parse_topology_argument(argument: str, folder: Path = Path()) -> dict[str, str]:
     """The overrides that a `--topology` argument stands for.
 
-    Either a file name with a known suffix (taken relative to the working directory), or a generator
+    Either a file name with a known suffix (taken relative to `folder`, the working directory), or a generator
     with its parameters, by position or by name: "ring,5", "grid,3,4", "waxman,100,beta=0.3".
 
     Raises:
         InputError: neither.
     """
     if argument.lower().endswith(loaders.SUFFIXES):
-        return {"topology.file": toml_value(str(Path(argument).resolve()))}
+        return {"topology.file": toml_value(str((folder / argument).resolve()))}
     name, *parameters = (part.strip() for part in argument.split(","))
     generator = GENERATORS.get(name)
     if generator is None:

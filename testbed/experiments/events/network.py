@@ -94,7 +94,7 @@ _NAMED = 10
 
 def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
     u, v = ends
-    if not any({link.u, link.v} == {u, v} for link in topology.links):
+    if not links_between(topology, ends):
         if max(u, v) >= len(topology.nodes):
             yield "link", f"there is no node {max(u, v)}; expected 0 to {len(topology.nodes) - 1}"
             return
