@@ -29,7 +29,7 @@ def sweep_arguments(parser: ArgumentParser) -> None:
 
 
 def sweep_command(arguments: Namespace) -> int:
-    """Returns 0 if every run succeeded and its verdict holds, else 1."""
+    """Returns 0 if every run succeeded, its verdict holds, and every plot is drawn, else 1."""
     from rich.console import Console
 
     from testbed.evaluation.sweeps.runner import sweep

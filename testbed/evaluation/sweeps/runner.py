@@ -187,7 +187,7 @@ class Swept:
     Attributes:
         table: the path of `runs.parquet`; `runs` is the table.
         plots: what a plot shows -> its file.
-        complaints: a line for each run that failed, or whose verdict fails.
+        complaints: a line for each run that failed, or whose verdict fails, and each plot that is not drawn.
         unfinished: runs that have not ended.
     """
 
@@ -216,8 +216,8 @@ def sweep(
         other_code: what becomes of runs that other code has made (`sweeps.OTHER_CODE`).
 
     Raises:
-        InputError: an experiment of the sweep is not valid, or a plot cannot be drawn; runs were made by
-            other code, or the code changed during the sweep.
+        InputError: an experiment of the sweep is not valid; runs were made by other code, or the code changed
+            during the sweep.
         SessionError: as `run_and_keep`.
     """
     jobs = spec.jobs()
@@ -232,7 +232,7 @@ def sweep(
     place.write(point_table(runs, list(spec.grid)), POINTS)
     for path in place.keep_files(spec.files(), spec.path.parent):
         progress.note(f"{path}: is not beside {spec.path}, so the folder of the sweep has no copy")
-    plots = {}
+    plots, complaints = {}, _complaints(jobs, rows)
     # Of runs that have all failed there is nothing to draw, and the complaints say why.
     drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []
     for number, plot in enumerate(drawn, 1):
@@ -241,12 +241,10 @@ def sweep(
         try:
             save(runs, plot, folder / f"plot-{number}.svg")
         except InputError as error:
-            progress.note(f"plot {number}: {error}")
+            complaints.append(f"plot {number}: {error}")
         else:
             plots[name] = folder / f"plot-{number}.svg"
-    return Swept(
-        folder / RUNS, runs, plots, _complaints(jobs, rows), sum(job.identity not in rows for job in jobs)
-    )
+    return Swept(folder / RUNS, runs, plots, complaints, sum(job.identity not in rows for job in jobs))
 
 
 def _complaints(jobs: Sequence[Job], rows: Mapping[str, Row]) -> list[str]:

@@ -155,6 +155,17 @@ def test_a_sweep_whose_runs_have_all_failed_says_why_and_draws_nothing(tmp_path:
     assert swept.complaints == ["run 0 failed (duration_s = 60, seed = 1): RuntimeError: no trees"]
 
 
+def test_a_plot_that_cannot_be_drawn_is_a_complaint_and_the_others_are_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    plots = "".join(f'[[plot]]\ny = "{y}"\nx = "duration_s"\n' for y in ("verdict", "sent"))
+    path.write_text(f'experiment = "ring5"\n[grid]\nduration_s = [60]\n{plots}')
+    spec = load_spec(path)
+    SweepFolder(tmp_path / "folder").keep(_row(spec.jobs()[0]))
+    swept = sweep(spec, tmp_path / "folder", Progress(Console(quiet=True)))
+    assert swept.plots.keys() == {"sent against duration_s"}
+    assert swept.complaints == ["plot 1: verdict: its values are of type string; expected numbers"]
+
+
 def _by_other_code(row: Row) -> Row:
     return {**row, "source": Source(version="1", commit="a" * 40, dirty=True, code="b")}
 
