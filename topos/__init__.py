@@ -94,6 +94,10 @@ class Topology:
     links: tuple[Link, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
 
+    def __hash__(self) -> int:
+        # Without the links, of which there are thousands: a cache of trees is asked for each pair of nodes.
+        return hash((self.name, len(self.nodes), len(self.links)))
+
     @property
     def ids(self) -> dict[str, int]:
         """Name -> id, of the nodes that have a name."""
