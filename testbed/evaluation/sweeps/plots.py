@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 from matplotlib.axes import Axes
@@ -63,26 +64,14 @@ def draw(lines: _Lines, plot: Plot, axes: Axes) -> None:
         # Intervals at a category would hide each other.
         step = 0.0 if numeric else _BESIDE * (number - (len(lines) - 1) / 2)
         xs = [at[value] + step for value in chosen]
-        shown = [
-            (each.mean, each.low, each.high) if plot.kind == "mean" else (each.median, each.p10, each.p90)
-            for each in (line[value] for value in chosen)
-        ]
-        ys = [y for y, _, _ in shown]
-        # A single run has no interval.
-        ends = [
-            [y if low is None else low for y, low, _ in shown],
-            [y if high is None else high for y, _, high in shown],
-        ]
-        extremes += ends[0] + ends[1]
+        ys, *ends = np.array([line[value].interval(plot.kind) for value in chosen]).T
+        extremes += np.ravel(ends).tolist()
         look: dict[str, Any] = {
             "color": CURVE_COLOURS[number % len(CURVE_COLOURS)],
             "marker": _MARKERS[number % len(_MARKERS)],
             "linestyle": _DASHES[number % len(_DASHES)] if numeric else "none",
         }
-        errors = [
-            [y - low for y, low in zip(ys, ends[0], strict=True)],
-            [high - y for y, high in zip(ys, ends[1], strict=True)],
-        ]
+        errors = np.abs(np.subtract(ends, ys))
         axes.errorbar(xs, ys, yerr=errors, capsize=3, **look).lines[0].set_clip_on(False)
         handles.append(Line2D([], [], label=plot.label.get(str(name), str(name)), **look))
     _scale(axes, plot, extremes, numeric)

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,17 @@ class Sample:
     median: float
     p10: float
     p90: float
+
+    def interval(self, kind: Literal["mean", "median"]) -> tuple[float, float, float]:
+        """Returns the mean or the median, and the ends of the interval that belongs to it.
+
+        The mean of a single run has no interval: both ends are the mean.
+        """
+        if kind == "median":
+            return self.median, self.p10, self.p90
+        if self.low is None or self.high is None:
+            return self.mean, self.mean, self.mean
+        return self.mean, self.low, self.high
 
     def __str__(self) -> str:
         if self.low is None:
