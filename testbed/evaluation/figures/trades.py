@@ -121,25 +121,24 @@ class Trades(Reproduction):
 
     def tables(self, results: Results) -> list[Table]:
         asked = [(of, value) for of, (_, values) in _POLICIES.items() for value in values]
+        floors = [_median(results, each, "floor") for each in results.where(of="unwanted", what=_UNWANTED[0])]
+        perfect = ["perfect tables", *(cell for floor in floors for cell in ("", floor))]
         found = []
-        for title, rows, keys in (
+        for title, rows, keys, more in (
             (
                 "Advertised predicates",
                 [("privacy", each) for each in _ADVERTISED],
                 ("read", "crossings", _FALSE),
+                [],
             ),
-            ("Policies of SRs", asked, ("requests", _FALSE)),
+            ("Policies of SRs", asked, ("requests", _FALSE), [perfect]),
         ):
             cells = []
             for of, what in rows:
                 columns = product(results.where(of=of, what=what), keys)
                 cells.append([f"{of} {what}", *(_median(results, *column) for column in columns)])
             heads = [f"{layer}: {_SHOWN.get(key, key)}" for layer, key in product(LAYERS, keys)]
-            found.append(Table(f"{title} (medians; shares in %)", ("", *heads), cells))
-        floors = results.where(of="unwanted", what=_UNWANTED[0])
-        cells.append(
-            ["perfect tables", *(x for each in floors for x in ("", _median(results, each, "floor")))]
-        )
+            found.append(Table(f"{title} (medians; shares in %)", ("", *heads), [*cells, *more]))
         return found
 
     def panels(self, results: Results) -> list[Panel]:
