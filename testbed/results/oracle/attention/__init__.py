@@ -93,6 +93,12 @@ class History:
     named: npt.NDArray[np.uint64]
 
     @property
+    def known(self) -> Booleans:
+        """Whether records name both round and publication, for each delivery."""
+        known: Booleans = (self.round_of != UNKNOWN) & (self.publication_of != UNKNOWN)
+        return known
+
+    @property
     def remote(self) -> Booleans:
         """Whether another router sent the publication, for each delivery."""
         remote: Booleans = self.whence == _REMOTE

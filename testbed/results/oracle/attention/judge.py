@@ -28,7 +28,7 @@ from captures.rundir.faults import read_commands, read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention import UNKNOWN, Booleans, Collector, Floats, History, Integers, Round
+from testbed.results.oracle.attention import Booleans, Collector, Floats, History, Integers, Round
 from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
 from testbed.results.oracle.connectivity import tree_changes
 
@@ -72,7 +72,7 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
     Args:
         end_s: end of the experiment, seconds of the routers' clock: later lifetimes are open.
     """
-    known = (history.round_of != UNKNOWN) & (history.publication_of != UNKNOWN)
+    known = history.known
     count = len(history.rounds)
     of_round = history.round_of[known]
     got = np.bincount(of_round, minlength=count)
@@ -149,7 +149,7 @@ def violations(history: History, slack_s: float) -> dict[str, Integers]:
     Args:
         slack_s: time that a frame may spend on links, which the age that routers know leaves out.
     """
-    known: Booleans = (history.round_of != UNKNOWN) & (history.publication_of != UNKNOWN)
+    known = history.known
     number, publication = history.round_of[known], history.publication_of[known]
     columns = ([each.begin_s, each.lifetime_s, each.freshness_s, each.max] for each in history.rounds)
     begin_s, lifetime_s, freshness_s, most = np.array([*columns], np.float64).reshape(-1, 4)[number].T
