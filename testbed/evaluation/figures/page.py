@@ -33,8 +33,8 @@ DATA = "data"
 CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "holds")
 #: Columns of a statement in the CSV, after its part and case.
 _STATEMENT = ("claim", "predicted", "measured", "holds")
-#: A longer table is in the CSV alone; more values of a key are counted.
-_ROWS, _VALUES = 12, 4
+#: A longer table is in the CSV alone.
+_ROWS = 12
 #: More statements that differ in subject and numbers alone are a row of the page together; more subjects of
 #: which a claim does not hold are counted.
 _APART, _NAMED = 2, 6
@@ -143,11 +143,8 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
         lines = ["", f"Paper, decisions, deviations: on the first page of `{origin.name}` in the {index}."]
     keys = keys_of(figure, cases, origin.engine)
     stem = page_name(origin.name, origin.size, origin.engine)
-    values = {
-        key: dict.fromkeys(own.get(key) for own in keys.values())
-        for key in dict.fromkeys(key for own in keys.values() for key in own)
-    }
-    varied = [f"`{key}` {_values(found)}" for key, found in values.items() if len(found) > 1]
+    names = dict.fromkeys(key for own in keys.values() for key in own)
+    varied = [f"`{key}`" for key in names if len({own.get(key) for own in keys.values()}) > 1]
     return [
         *(lines if figure.deviations else []),
         "",
@@ -155,18 +152,14 @@ def tail(figure: Reproduction, origin: Origin, cases: Iterable[Case]) -> list[st
         "",
         *_wrapped(_rules(keys.values(), figure.calculates)),
         "",
-        *_wrapped(f"[{stem}.csv]({stem}.csv): {len(keys)} cases. {'; '.join(varied) or 'No key varies'}."),
+        *_wrapped(
+            f"[{stem}.csv]({stem}.csv): {len(keys)} cases, which vary {', '.join(varied) or 'no key'}."
+        ),
     ]
 
 
 def verdict_of(statement: Statement) -> str:
     return "shown" if statement.holds is None else "yes" if statement.holds else "**no**"
-
-
-def _values(values: Iterable[str | None]) -> str:
-    """Returns the different values of a key as text; a case without the key has None, left out."""
-    found = [f"`{each}`" for each in values if each is not None]
-    return ", ".join(found) if len(found) <= _VALUES else f"{len(found)} values"
 
 
 def _claims(statements: Sequence[Statement]) -> list[list[str]]:
