@@ -16,9 +16,18 @@ from router.predicates.covering.algebra import PredicateBuilder
 from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.figures import alpha as figure
 from testbed.evaluation.figures import alpha_conjunctions, alpha_draws
-from testbed.evaluation.figures import alpha_constraints as constraints
 from testbed.evaluation.figures.alpha import Alpha
-from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, alphas, draw, kept, merged
+from testbed.evaluation.figures.alpha_conjunctions import (
+    CODES,
+    FIRST_STRING,
+    WORDS,
+    Conjunctions,
+    alphas,
+    draw,
+    implies,
+    kept,
+    merged,
+)
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_table
@@ -38,16 +47,16 @@ def test_weighted_predicates_of_equal_weights_are_draws_with_replacement() -> No
 
 def test_implication_is_that_of_the_predicates() -> None:
     rng = np.random.default_rng(3)
-    pairs = rng.integers(0, constraints.CODES, (1_000, 2))
+    pairs = rng.integers(0, CODES, (1_000, 2))
     # Equal words, and prefixes of each other, are rare among random pairs.
-    pairs[:500, 1] = (pairs[:500, 0] + constraints.WORDS * rng.integers(0, 6, 500)) % constraints.CODES
+    pairs[:500, 1] = (pairs[:500, 0] + WORDS * rng.integers(0, 6, 500)) % CODES
     for code, other in pairs.tolist():
         narrow, wide = (Predicate((Conjunctions(*_row(each)).filters()[0],)) for each in (code, other))
-        assert bool(constraints.implies()[code, other]) == covers(wide, narrow), (narrow, wide)
+        assert bool(implies()[code, other]) == covers(wide, narrow), (narrow, wide)
 
 
 def _row(code: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    name = 1 if code >= constraints.FIRST_STRING else 0
+    name = 1 if code >= FIRST_STRING else 0
     return np.array([[name]], np.int16), np.array([[code]], np.int16), np.array([1])
 
 

@@ -10,8 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from testbed.evaluation.figures.formulas import Formulas
-from testbed.evaluation.figures.power_law import mean_hops, power_law_graph
+from testbed.evaluation.figures.formulas import Formulas, mean_hops, power_law_graph
 from testbed.evaluation.figures.reproduction import Case
 from tests.support.figures import measured_run, results_of, verdicts
 

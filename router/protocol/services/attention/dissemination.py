@@ -23,7 +23,7 @@ FanOut = Literal["whole", "divided", "sequential"]
 #: Policies by which a cache orders its publications (section 4.1.1): less fresh, most fresh, least recently
 #: used, most recently used, most frequently used first.
 PolicyName = Literal["lf", "mf", "lru", "mru", "mfu"]
-#: See `router.protocol.services.attention.pacing`.
+#: See `router.protocol.services.attention.service`.
 Scheduler = Literal["fifo", "cbf"]
 
 _POLICIES = (
