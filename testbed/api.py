@@ -342,13 +342,7 @@ def sweep(
 
     found = spec_of(spec, Path("(a mapping)")) if isinstance(spec, Mapping) else load_spec(Path(spec))
     place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)
-    return swept(
-        *(found, place, _quiet()),
-        master=master,
-        keep=keep,
-        retry=retry,
-        other_code=other_code,
-    )
+    return swept(*(found, place, _quiet()), master=master, keep=keep, retry=retry, other_code=other_code)
 
 
 @dataclass(frozen=True)

@@ -265,11 +265,7 @@ class _Weights:
 
 
 @register(
-    "A random graph grown by preferential attachment.",
-    n=_SOME,
-    seed=_SEED,
-    links_per_node=_LINKS,
-    **_PLANAR,
+    "A random graph grown by preferential attachment.", n=_SOME, seed=_SEED, links_per_node=_LINKS, **_PLANAR
 )
 def barabasi_albert(
     n: int, seed: int = 1, links_per_node: int = 2, plane: int = 1000, cost: str = "distance"

@@ -86,9 +86,7 @@ def account(
 
 
 def account_directly(
-    run_dir: Path,
-    publish: Callable[[dict[str, Any]], None],
-    progress: Callable[[str], None] | None = None,
+    run_dir: Path, publish: Callable[[dict[str, Any]], None], progress: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
     """Accounts for a run as `account`, on DuckDB in this process and without tshark.
 
@@ -120,11 +118,7 @@ def account_directly(
 
 
 def _accounted(
-    run_dir: Path,
-    master: str,
-    spark: SparkSession | None,
-    folder: Path,
-    stages: Stages,
+    run_dir: Path, master: str, spark: SparkSession | None, folder: Path, stages: Stages
 ) -> dict[str, Any]:
     """As `account`, with the tables in `folder`."""
     started = time.monotonic()

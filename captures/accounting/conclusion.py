@@ -53,10 +53,7 @@ _KEYS: dict[str, str] = {
 
 
 def conclusion(
-    engine: str,
-    steps: Steps,
-    answers: Answers,
-    tshark: Mapping[str, int] | str,
+    engine: str, steps: Steps, answers: Answers, tshark: Mapping[str, int] | str
 ) -> dict[str, Any]:
     """Returns the keys of summary.json but those of the runner and `accounting_s`, in the order of the file.
 

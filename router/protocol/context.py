@@ -281,12 +281,7 @@ class Context:
     )
 
     def __init__(
-        self,
-        node: int,
-        options: RouterOptions,
-        incarnation: int,
-        rng: random.Random,
-        content: Content,
+        self, node: int, options: RouterOptions, incarnation: int, rng: random.Random, content: Content
     ) -> None:
         self.node = node
         self.options = options
@@ -318,13 +313,7 @@ class Context:
         """The `count`-th number of this incarnation, from 1."""
         return self.incarnation << COUNTER_BITS | count
 
-    def issued(
-        self,
-        frame_type: FrameType,
-        seq: int,
-        body: Body,
-        flags: Flags = Flags.NONE,
-    ) -> Frame:
+    def issued(self, frame_type: FrameType, seq: int, body: Body, flags: Flags = Flags.NONE) -> Frame:
         """A frame of this router, in the current epoch."""
         return Frame(frame_type, self.node, seq, self.epoch, self.options.hop_limit, body, flags)
 

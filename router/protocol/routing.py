@@ -47,12 +47,7 @@ class RoutingTable:
         *("filters", "ingress_is_full", "matcher", "of_nodes", "unsynced"),
     )
 
-    def __init__(
-        self,
-        matcher: Matcher | None,
-        content: Content,
-        max_filters: int | None = None,
-    ) -> None:
+    def __init__(self, matcher: Matcher | None, content: Content, max_filters: int | None = None) -> None:
         self.changes = self.filters = self.of_nodes = 0
         self.ingress_is_full: Callable[[int], bool] | None = None
         self.matcher = matcher

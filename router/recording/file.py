@@ -210,12 +210,7 @@ class Recorder:
         OSError: the file cannot be made or written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        origin: Origin,
-        clock: ExperimentClock | None = None,
-    ) -> None:
+    def __init__(self, path: Path, origin: Origin, clock: ExperimentClock | None = None) -> None:
         self._file = _MappedFile(path)
         self._clock = FixedClock() if clock is None else clock
         described = to_json(origin)

@@ -271,8 +271,7 @@ _TABLES: dict[str, Callable[[], str]] = {
         ],
     ),
     "TLVs": lambda: _rows(
-        *("type", "name", "meaning"),
-        rows=[(int(row.type), row.type.name, row.sentence) for row in TLVS],
+        *("type", "name", "meaning"), rows=[(int(row.type), row.type.name, row.sentence) for row in TLVS]
     ),
     "fields": lambda: _rows(
         *("of", "size", "field", "meaning"),

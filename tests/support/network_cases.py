@@ -24,12 +24,7 @@ CONSTRAINTS = st.builds(
     st.integers(0, 3),
 )
 FILTERS = st.lists(CONSTRAINTS, min_size=1, max_size=2).map(lambda chosen: one(*chosen))
-PREDICATES = st.one_of(
-    st.just(NOTHING),
-    st.just(EVERYTHING),
-    FILTERS,
-    st.builds(disjoin, FILTERS, FILTERS),
-)
+PREDICATES = st.one_of(st.just(NOTHING), st.just(EVERYTHING), FILTERS, st.builds(disjoin, FILTERS, FILTERS))
 MESSAGES = st.fixed_dictionaries({"a": st.integers(0, 3)}, optional={"b": st.integers(0, 3)}).map(Message)
 MESSAGE_LISTS = st.lists(MESSAGES, min_size=1, max_size=3)
 SEEDS = st.integers(0, 2**32)

@@ -146,16 +146,7 @@ def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -
         (start, satisfiable, test, a, b),
     )
     return NormalTable(
-        interface,
-        start,
-        satisfiable,
-        test[:used],
-        a[:used],
-        b[:used],
-        slot_name,
-        slot_type,
-        names,
-        strings,
+        interface, start, satisfiable, test[:used], a[:used], b[:used], slot_name, slot_type, names, strings
     )
 
 

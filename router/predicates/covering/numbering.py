@@ -47,9 +47,7 @@ class FilterAlgebra(ABC):
     """
 
     def __init__(
-        self,
-        filters: Mapping[int, Filter] | Sequence[Filter],
-        keys: Mapping[int, bytes] | Sequence[bytes],
+        self, filters: Mapping[int, Filter] | Sequence[Filter], keys: Mapping[int, bytes] | Sequence[bytes]
     ) -> None:
         self._filters, self._keys = filters, keys
         self._holders: WeakSet[Holder] = WeakSet()

@@ -157,11 +157,7 @@ class Ranges(Encoding):
     doc = "Also buckets of the range of numbers, prefixes, suffixes, and substrings of three bytes."
 
     def __init__(
-        self,
-        low: float = RANGE_LOW,
-        high: float = RANGE_HIGH,
-        levels: int = LEVELS,
-        affix: int = AFFIX_MAX,
+        self, low: float = RANGE_LOW, high: float = RANGE_HIGH, levels: int = LEVELS, affix: int = AFFIX_MAX
     ) -> None:
         if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
             raise ValueError(f"range {low} to {high}; expected two finite numbers, the lower first")

@@ -198,11 +198,7 @@ class BloomPool(NumberedFilters):
         return near & self._related(self._covered, number, near, index.supersets)
 
     def _related(
-        self,
-        known: OrderedDict[int, tuple[Bits, Bits]],
-        number: int,
-        near: Bits,
-        find: Callable[[int], Bits],
+        self, known: OrderedDict[int, tuple[Bits, Bits]], number: int, near: Bits, find: Callable[[int], Bits]
     ) -> Bits:
         """Those of the filters `near` that are in a relation to a filter, and perhaps others."""
         entry = known.get(number)

@@ -213,13 +213,7 @@ class Requests:
         return min(request.deadline for request in self.outstanding.values())
 
     def ask(
-        self,
-        interfaces: Iterable[int],
-        number: int,
-        epoch: int,
-        branch: Branch,
-        now: float,
-        timeout: float,
+        self, interfaces: Iterable[int], number: int, epoch: int, branch: Branch, now: float, timeout: float
     ) -> None:
         """An SR with this number went out of `interfaces` at `now`, down this router's own tree."""
         self._last_number = number

@@ -272,9 +272,7 @@ def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     return numbers | {"violations": sum(found["violations"].values())}
 
 
-def _simulated(
-    experiment: Experiment,
-) -> tuple[Judged, Mapping[int, Mapping[str, Any]], dict[float, int]]:
+def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[int, Mapping[str, Any]], dict[float, int]]:
     """Returns the oracle's answers, the counters of the routers, and the active entries of all tables by time
     in seconds of the routers' clock.
     """

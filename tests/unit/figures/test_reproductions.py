@@ -313,11 +313,7 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
     ],
 )
 def test_data_of_another_figure_or_of_other_cases_are_an_error(
-    figure: str,
-    cases: list[str] | None,
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    figure: str, cases: list[str] | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.json.gz"
     own = FIGURES["match"]().cases("small")
