@@ -14,9 +14,9 @@ import pyarrow as pa
 from msgspec import structs
 
 from captures.datasource.options import OptionError, ReadOptions, read_columns, read_options
-from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View, view_of
 from captures.frames import CaptureIdentity
+from captures.frames.columns import PACKET_COLUMNS
 from captures.frames.index import read_index
 from captures.frames.parts import FilePart
 from captures.pcap.listing import is_capture_name, local_matches

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.frames.columns import COLUMNS, Columns
+from captures.frames.columns import FILE_COLUMNS, PACKET_COLUMNS
 from captures.frames.parts import FilePart
 from captures.pcap import LINKTYPE_ETHERNET, PcapError
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
@@ -26,67 +26,6 @@ NOT_ETHERNET, TRUNCATED = "not_ethernet", "truncated"
 _REASONS = pa.array([None, NOT_ETHERNET, TRUNCATED])
 
 Mask = npt.NDArray[np.bool_]
-
-#: The columns of view `packets`.
-PACKET_COLUMNS: Columns = {
-    "file": (pa.string(), "path or URI of the capture file"),
-    "offset": (
-        pa.int64(),
-        "offset of the packet's first byte in the file, or in its decompressed content: with `file`, a key",
-    ),
-    "packet": COLUMNS["packet"],
-    "interface": (pa.int32(), "pcapng: index of the interface in its section; pcap: 0"),
-    "link_type": (pa.int32(), "link type (LINKTYPE_ number; 1: Ethernet)"),
-    "time": COLUMNS["time"],
-    "time_ns": (
-        pa.int64(),
-        "time of capture, ns since 1970 UTC; null: the file has none, or it does not fit 64 bits",
-    ),
-    "length": COLUMNS["length"],
-    "captured": COLUMNS["captured"],
-    "cut": (pa.bool_(), "whether fewer bytes were captured than sent (snapshot length)"),
-    "eth_dst": (pa.int64(), "Ethernet destination address as a 48-bit number"),
-    "eth_src": (pa.int64(), "Ethernet source address as a 48-bit number"),
-    "eth_type": (pa.int32(), "Ethernet type (or length, up to 1,500), behind up to two VLAN tags"),
-    "vlan": (pa.int32(), "VLAN identifier of the first tag (802.1Q, 802.1ad); null without one"),
-    "vlan_inner": (pa.int32(), "VLAN identifier of the second tag (QinQ); null without one"),
-    "ip_src": (
-        pa.string(),
-        "IPv4 or IPv6 source address; null: no such header, or not behind one of these link headers",
-    ),
-    "ip_dst": (pa.string(), "IPv4 or IPv6 destination address"),
-    "ip_protocol": (
-        pa.int32(),
-        "protocol number (6: TCP, 17: UDP, ...), behind the extension headers of IPv6; null: cut off",
-    ),
-    "src_port": (pa.int32(), "source port of TCP, UDP, SCTP, ...; null in fragments after the first"),
-    "dst_port": (pa.int32(), "destination port"),
-    "ttl": (pa.int32(), "time to live of IPv4, hop limit of IPv6"),
-    "tcp_flags": (
-        pa.int32(),
-        "flags of TCP: 1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK, 32 URG, 64 ECE, 128 CWR; null: no TCP, or cut off",
-    ),
-    "data": (pa.binary(), "the captured bytes"),
-    "undecodable": (
-        pa.string(),
-        "why the Ethernet columns are null: `not_ethernet` (another link type), `truncated` (too short)",
-    ),
-}
-#: The same for view `files`.
-FILE_COLUMNS: Columns = {
-    "file": (pa.string(), "path or URI"),
-    "size": (pa.int64(), "bytes of the file"),
-    "compressed": (pa.bool_(), "whether the file is compressed (gzip, zstd)"),
-    "packets": (pa.int64(), "whole packets in the file"),
-    "bytes": (pa.int64(), "bytes of the packets on the wire"),
-    "packets_cut": (pa.int64(), "packets cut by the snapshot length"),
-    "untimed": (pa.int64(), "packets without a time, such as a fraction of more than two seconds"),
-    "link_types": (pa.list_(pa.int32()), "link types of the packets"),
-    "first_ns": (pa.int64(), "least time, ns since 1970 UTC; null: no packet has one"),
-    "last_ns": (pa.int64(), "greatest time, ns since 1970 UTC; null: no packet has one"),
-    "defect": (pa.string(), "how the file ends inside a record, or where it is damaged; null: it is whole"),
-    "error": (pa.string(), "why the file is no capture, or cannot be read; null: it is a capture"),
-}
 
 
 class PacketDecoder:

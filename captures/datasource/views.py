@@ -14,15 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, Bounds, ReadOptions
-from captures.datasource.packet_view import (
-    FILE_COLUMNS,
-    NOT_ETHERNET,
-    PACKET_COLUMNS,
-    PacketDecoder,
-    file_health,
-)
+from captures.datasource.packet_view import NOT_ETHERNET, PacketDecoder, file_health
 from captures.frames import CaptureIdentity
-from captures.frames.columns import COLUMNS, COUNTED_COLUMNS, TRAFFIC_COLUMNS, Columns, spark_type, traffic
+from captures.frames.columns import (
+    COLUMNS,
+    COUNTED_COLUMNS,
+    FILE_COLUMNS,
+    PACKET_COLUMNS,
+    TRAFFIC_COLUMNS,
+    Columns,
+    spark_type,
+    traffic,
+)
 from captures.frames.decoder import FrameDecoder
 from captures.frames.parts import FilePart
 from captures.pcap import PcapError

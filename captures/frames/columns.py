@@ -1,4 +1,4 @@
-"""The columns of a decoded frame, one row a captured frame, and of view `traffic`, which counts frames.
+"""The columns of the views of captures, from columns.toml, and what view `traffic` counts.
 
 `attributes` holds a message's attributes by name, each as a struct with one field a type of the protocol, of
 which the one that the attribute has is set: `attributes['price'].integer < 300`. Types stay apart as in
@@ -8,11 +8,14 @@ which an integer beyond 2^53 is rounded.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
 
 import pyarrow as pa
 
-from router.wire.format import STANDS_FOR, Flags, FrameType
+from router.wire.format import STANDS_FOR, FrameType
 
 #: Number of a frame type -> value of `type`: an encoded frame has the type of the frame in whose place it is.
 TYPES = {int(type_): STANDS_FOR.get(type_, type_).name for type_ in FrameType}
@@ -63,95 +66,31 @@ def spark_type(arrow: pa.DataType) -> str:
     return "timestamp" if pa.types.is_timestamp(arrow) else _SPARK.get(str(arrow), str(arrow))
 
 
-#: Columns that hold a header field are null where the header does not decode. `seq` holds the 64 bits of the
-#: unsigned field as a signed number.
-COLUMNS: Columns = {
-    "capture": (pa.string(), "name of the capture"),
-    "kind": (pa.string(), "`link` (between two routers) or `host` (a router's own link)"),
-    "link": (pa.int32(), "index of the link; null on a host link"),
-    "node": (pa.int32(), "node of a host link; null on a link"),
-    "direction": (pa.string(), "on a host link `from_router` or `to_router`; null on a link"),
-    "from_node": (pa.int32(), "node that sent the frame, by its source address; -1: the controller"),
-    "to_node": (
-        pa.int32(),
-        "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
-    ),
-    "packet": (pa.int64(), "number of the packet in its file, from 1; null: unknown"),
-    "time": (pa.timestamp("us", "UTC"), "`time_ns` as a time of Spark, in whole microseconds"),
-    "time_ns": (pa.int64(), "when it was captured, ns since 1970 UTC"),
-    "length": (pa.int64(), "length on the wire in bytes, link header included"),
-    "captured": (pa.int32(), "bytes of it in the capture; fewer than `length`: cut by the snapshot length"),
-    "destination": (pa.int64(), "Ethernet destination address as a 48-bit number; null if cut off"),
-    "source_address": (pa.int64(), "Ethernet source address as a 48-bit number; null if cut off"),
-    "ethertype": (pa.int32(), "Ethernet type; 35,003 (0x88B5) is CBCB; null if cut off"),
-    "version": (pa.int16(), "version of the frame format"),
-    "type": (
-        pa.string(),
-        "frame type (MSG, RA, ...); an XMSG is a MSG, an XRA an RA, an XUR a UR, and `encoded` says so",
-    ),
-    "encoded": (
-        pa.bool_(),
-        "the frame is an XMSG, XRA or XUR, which routers cannot read (docs/explanation/privacy.md)",
-    ),
-    "flags": (
-        pa.int16(),
-        f"flags as sent ({', '.join(f'{flag.value}: {flag.name}' for flag in Flags)}; "
-        "docs/reference/wire-format.md)",
-    ),
-    "hop_limit": (pa.int16(), "remaining hops"),
-    "issuer": (pa.int64(), "issuer (source of a MSG)"),
-    "seq": (pa.int64(), "sequence or request number, 64 bits, as a signed number"),
-    "epoch": (pa.int64(), "version of the broadcast tables"),
-    "total_length": (pa.int64(), "bytes of the whole body"),
-    "fragment_index": (pa.int32(), "index of the fragment, from 0"),
-    "fragment_count": (pa.int32(), "fragments of the whole body"),
-    "payload_length": (pa.int32(), "bytes of the body in this frame"),
-    "fragment": (
-        pa.string(),
-        "state of the body: `whole` (in this frame), `partial` (a fragment, others are missing yet), "
-        "`completing` (the fragment that made it whole: the columns below are those of the whole "
-        "body)",
-    ),
-    "destinations": (
-        pa.list_(pa.int64()),
-        "of a MSG or PUB that names them (a MSG of the scheme `drp`): the nodes that this frame is "
-        "for, in ascending order; a router that sends the message on names those beyond each "
-        "neighbour",
-    ),
-    "attributes": (
-        ATTRIBUTES,
-        "of a MSG, PUB or FLUSH: name -> value, of whose fields `string`, `integer`, `double`, "
-        "`boolean` one is set; `number` is an integer or double as a double; null of an encoded MSG",
-    ),
-    "predicate": (
-        pa.string(),
-        "of an RA, UR or SUB: the predicate in the readable notation, of a UR without its classes; of"
-        " an encoded RA or UR a note such as `encoded, 2 filters`",
-    ),
-    "timeout_us": (pa.int64(), "of an SR: how long its issuer waits, in microseconds"),
-    "incarnation": (
-        pa.int64(),
-        "of a HELLO: start of its router, as in `seq` of its MSG and RA; seconds since 1970 in an emulation",
-    ),
-    "oldest_epoch": (pa.int64(), "of a COMMIT: the oldest epoch that is still forwarded"),
-    "acknowledged": (
-        pa.string(),
-        "of an ACK or RECEIPT: the type of the frame that is acknowledged, as in `type`",
-    ),
-    "attention": (
-        ATTENTION,
-        "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body (docs/reference/wire-format.md), each "
-        "null if the body has none. `remaining`: publications still lacking; `offered`: those that "
-        "the subscription has or was offered; `source`, `seq` and `age_us` of a publication; `flags`:"
-        " 1 of a PUB is PENDING. A `seq` from 2^63 on is the negative number of the same 64 bits; a "
-        "greater lifetime, freshness or age is 2^63 - 1",
-    ),
-    "undecodable": (
-        pa.string(),
-        "why the frame does not decode; null: it decodes, or is a fragment. With `bad_source`, other "
-        "columns are those of the frame",
-    ),
+#: Types of columns.toml that have no name of Arrow's.
+_TYPES = {
+    "time": pa.timestamp("us", "UTC"),
+    "list<int32>": pa.list_(pa.int32()),
+    "list<int64>": pa.list_(pa.int64()),
+    "attributes": ATTRIBUTES,
+    "attention": ATTENTION,
 }
+
+
+def _described(columns: Mapping[str, Any]) -> Columns:
+    return {
+        name: COLUMNS[name]
+        if entry == "frames"
+        else (_TYPES.get(entry[0]) or pa.type_for_alias(entry[0]), entry[1])
+        for name, entry in columns.items()
+    }
+
+
+_FILE = tomllib.loads(files(__package__).joinpath("columns.toml").read_text(encoding="utf-8"))
+#: The columns of view `frames`, and of the other views.
+COLUMNS: Columns = _described(_FILE["frames"])
+TRAFFIC_COLUMNS, PACKET_COLUMNS, FILE_COLUMNS = (
+    _described(_FILE[view]) for view in ("traffic", "packets", "files")
+)
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.
 BODY_COLUMNS = (
     *("destinations", "attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged"),
@@ -166,14 +105,7 @@ def type_of(name: str) -> str:
 
 
 #: Columns with one value for all frames of a group.
-_OF_FRAMES = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
-TRAFFIC_COLUMNS: Columns = {
-    **{name: COLUMNS[name] for name in _OF_FRAMES},
-    "bin_ns": (pa.int64(), "start of the time bin, ns since 1970 UTC; null: the file gives no time"),
-    "frames": (pa.int64(), "frames; sum over the rows of a bin"),
-    "bytes": (pa.int64(), "their bytes on the wire; sum over the rows of a bin"),
-    "frames_undecodable": (pa.int64(), "those of the frames that do not decode; sum over the rows of a bin"),
-}
+_OF_FRAMES = tuple(name for name in TRAFFIC_COLUMNS if name in COLUMNS)
 #: The columns of frames of which `traffic` makes its rows.
 COUNTED_COLUMNS = (*_OF_FRAMES, "time_ns", "length", "undecodable")
 

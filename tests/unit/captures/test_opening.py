@@ -23,8 +23,8 @@ from scapy.layers.l2 import Ether
 import captures
 from captures.datasource.formats import CbcbSource, PcapSource
 from captures.datasource.options import OptionError, read_options
-from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import PCAP_VIEWS, MalformedPacketError, view_of
+from captures.frames.columns import PACKET_COLUMNS
 from captures.frames.parts import FilePart
 from captures.pcap import PcapError
 from tests.support.capture_files import enhanced, interface, pcap, section

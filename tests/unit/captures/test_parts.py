@@ -20,10 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.datasource.options import DROPMALFORMED, Bounds
-from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
 from captures.frames import CaptureIdentity
-from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
+from captures.frames.columns import COLUMNS, PACKET_COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
 from captures.frames.parts import CapturedFragments, FilePart, balance
 from captures.pcap import blocks
