@@ -27,7 +27,6 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from itertools import product
 from math import isfinite
@@ -43,7 +42,7 @@ from testbed.experiments.config.load import PATH_KEYS, find_experiment, paths_fr
 from testbed.experiments.config.schema import dotted, toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events import Event
-from testbed.experiments.workload.given import GROUP
+from testbed.experiments.workload.given import generators
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError
 from topos import Topology, unknown
@@ -77,16 +76,14 @@ def _meaning(value: Any) -> Any:
         option = declared.get(each.name)
         if part == (_default(each) if option is None or option.required else option.default):
             continue
+        known = generators() if each.name == "generator" else option and option.choices
         if option is not None and option.path:
             part = _contents(Path(part))
         elif option is not None and option.kind == "pair":
             part = sorted(part)
-        elif option is not None and isinstance(option.choices, Registry) and part in option.choices:
-            if module := option.choices.packaged.get(part):
+        elif isinstance(known, Registry) and part in known:
+            if module := known.packaged.get(part):
                 part = [part, *_sources(module)]
-        elif each.name == "generator":
-            offers = entry_points(group=GROUP, name=part)
-            part = [part, *(digest for offer in offers for digest in _sources(offer.module))]
         elif isinstance(part, NoOptions):
             continue
         found[each.name] = part

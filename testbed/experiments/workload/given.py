@@ -6,28 +6,20 @@ import csv
 import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from router.registry import Registry
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.events import check_event, read_keys
 from testbed.experiments.config.schema import Problems
 from testbed.experiments.events import ApplicationEvent, check_node
 from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload import CONTENT, Item
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 from topos import Topology, unknown
 
-#: Entry points of installed packages that generate workloads: functions of the experiment and a `Random` that
-#: return `Item`s.
-GROUP = "cbcb.workloads"
-#: The generators of the testbed itself.
-_OWN = tuple(
-    EntryPoint(f"stock-ticks-{name}", f"testbed.experiments.workload.ticks:{name}", GROUP)
-    for name in ("local", "spread")
-)
 #: The fields of a request; `message` is `attributes` in the readable notation.
 _COLUMNS = ("at_s", "node", "app", "action", *(name for name in CONTENT if name != "attributes"), "message")
 #: The types of the columns that are numbers.
@@ -38,6 +30,14 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "freshness_s": float,
 }
 Generator = Callable[[Experiment, Random], Iterable[Item]]
+
+
+def generators() -> Registry[Generator]:
+    """Returns the generators of the testbed and of the packages that are installed now, by name."""
+    found = Registry[Generator]("generator", "cbcb.workloads")
+    for name in ("local", "spread"):
+        found.register_lazily(f"stock-ticks-{name}", f"testbed.experiments.workload.ticks:{name}")
+    return found
 
 
 def given_items(experiment: Experiment, random: Random) -> list[Item] | None:
@@ -158,14 +158,11 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
         InputError: no package offers it, it fails, or an item is not valid in this experiment; names
             generator, item and field.
     """
-    # No package replaces a generator of the testbed.
-    offered = {each.name: each for each in (*entry_points(group=GROUP), *_OWN)}
-    if name not in offered:
-        known = unknown("generator", name, offered)
-        raise InputError(f"workload.generator: {known} (entry points of the group {GROUP})")
+    with reading("workload.generator"):
+        make = generators()[name]
     place = f"workload.generator: {name}"
     items, served = [], _served(experiment)
-    for number, item in enumerate(_made(place, offered[name], experiment, random), 1):
+    for number, item in enumerate(_made(place, make, experiment, random), 1):
         if not isinstance(item, Item):
             raise InputError(f"{place}, item {number}: {item!r}; expected an Item")
         values = {
@@ -179,12 +176,8 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
     return items
 
 
-def _made(place: str, offered: EntryPoint, experiment: Experiment, random: Random) -> Iterator[object]:
+def _made(place: str, make: Generator, experiment: Experiment, random: Random) -> Iterator[object]:
     """Yields what a generator returns; whatever it raises becomes an error that names its line."""
-    try:
-        make: Generator = offered.load()
-    except Exception as error:
-        raise InputError(f"{place}: cannot be loaded: {type(error).__name__}: {error}") from error
     try:
         yield from make(experiment, random)
     except Exception as error:
