@@ -5,10 +5,12 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates import INTEGER_MAX, INTEGER_MIN, Message, Predicate, Type, Value
+from router.predicates import INTEGER_MAX, INTEGER_MIN, Message, Predicate, Type, Value, matches
+from router.predicates.covering.widening import total_weight, weight_of, widen
 from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
-from tests.support.predicate_worlds import constraints_of, predicates_of
+from router.protocol.bounds import Allowances
+from tests.support.predicate_worlds import MIXED, MIXED_WORLD, constraints_of, predicates, predicates_of
 
 TEXT = st.text(max_size=12) | st.sampled_from(
     ["and", "any", "none", "true", "a-1", "-1", ".x", "é", '"', "\\", "//"]
@@ -57,3 +59,50 @@ def test_any_text_is_parsed_or_refused_with_a_position_inside_it(text: str) -> N
             lines = text.split("\n")
             assert 1 <= error.line <= len(lines)
             assert 1 <= error.column <= len(lines[error.line - 1]) + 1
+
+
+# Widening under bounds never loses a message, and leaves alone what is within the bounds.
+
+
+_WEIGHTS = st.integers(0, 100)
+_MANY = st.lists(predicates("xy", MIXED), max_size=6).map(
+    lambda parts: Predicate(tuple(filter_ for part in parts for filter_ in part))
+)
+
+
+@given(_MANY, st.integers(1, 100), _WEIGHTS, st.integers(1, 8))
+@settings(max_examples=300, deadline=None)
+def test_a_widened_predicate_matches_all_that_the_original_does(
+    predicate: Predicate, filter_weight: int, weight: int, most: int
+) -> None:
+    wide = Predicate(tuple(widen(predicate, filter_weight, weight, most)[0]))
+    for message in MIXED_WORLD:
+        assert matches(wide, message) or not matches(predicate, message)
+
+
+@given(_MANY, st.integers(1, 100), _WEIGHTS)
+@settings(max_examples=300, deadline=None)
+def test_what_is_within_the_bounds_is_unchanged(
+    predicate: Predicate, filter_weight: int, weight: int
+) -> None:
+    weights = [weight_of(filter_) for filter_ in predicate]
+    within = max(weights, default=0) <= filter_weight and sum(weights) <= weight
+    read, total, widened = widen(predicate, filter_weight, weight, 100)
+    assert widened is not within
+    assert total <= weight
+    if within:
+        assert (tuple(read), total) == (predicate.filters, sum(weights))
+    assert total_weight(predicate) == sum(weights)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 60), st.floats(0, 2)), max_size=200))
+def test_allowances_that_are_forgotten_were_full(uses: list[tuple[int, int, float]]) -> None:
+    allowances, kept, now = Allowances(100, 50), dict[int, Allowances](), 0.0
+    for sender, weight, pause in uses:
+        now += pause
+        # The allowance of one sender alone is never forgotten.
+        alone = kept.setdefault(sender, Allowances(100, 50))
+        assert allowances.left(sender, now) == alone.left(sender, now)
+        for each in (allowances, alone):
+            each.charge(sender, weight, now)
+    assert len(allowances) <= len(kept)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import networkx as nx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.rundir.counters import read_routers_counters
+from testbed.controller.trees import spt_trees
 from testbed.experiments.config import AttentionWorkload
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError, dump_experiment
 from testbed.experiments.workload.attention import Demand, hosts_of, popularities, volumes
+from testbed.experiments.workload.attention_predictions import Fluid
+from testbed.experiments.workload.generate import generate
+from testbed.results.oracle.attention.baseline import crossings
+from tests.support.exhaustive_cost import cost_of
+from tests.support.simulated import simulated
 from topos import Topology
 from topos.generators import barabasi_albert
 
@@ -124,3 +135,128 @@ def test_uniform_draws_stay_within_the_bounds() -> None:
     assert all(0 < each.lifetime_s <= 10 and 0 < each.freshness_s <= 1000 for each in demand.subscriptions)
     constant = Demand(_SMALL, _topology(), 100.0, 1).subscriptions
     assert {(each.max, each.lifetime_s, each.freshness_s) for each in constant} == {(10, 10.0, 1000.0)}
+
+
+# The fluid model of figure 2, and CBR counted for each publication.
+
+
+_TABLE_1 = AttentionWorkload()
+
+
+def _fluid(most: int = 10) -> Fluid:
+    return Fluid(replace(_TABLE_1, max=most), 100, 1000.0)
+
+
+def test_exhaustive_deliveries() -> None:
+    assert round(_fluid().exhaustive_deliveries()) == 692_269
+    assert _fluid().active == pytest.approx(1000)
+    assert _fluid().registrations == pytest.approx(20_000)
+
+
+def test_without_publications_nothing_is_delivered() -> None:
+    fluid = Fluid(replace(_TABLE_1, publications=0), 100, 1000.0)
+    assert (fluid.limited_deliveries(), fluid.exhaustive_deliveries()) == (0.0, 0.0)
+
+
+def test_saved_bandwidth_by_max() -> None:
+    expected = {10: 0.87, 20: 0.76, 50: 0.57, 100: 0.43, 200: 0.30, 500: 0.16, 2000: 0.11, 5000: 0.11}
+    assert {most: round(_fluid(most).saved_bandwidth(), 2) for most in expected} == expected
+
+
+def test_control_at_max_10() -> None:
+    assert _fluid().visited() == pytest.approx(1.2, abs=0.05)
+    assert _fluid().control_share() == pytest.approx(0.006, abs=0.0005)
+    # All caches together hold fewer publications of an event: SUBs visit all routers.
+    assert _fluid(200_000).control_share() == pytest.approx(0.5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 99), st.data())
+def test_minimal_trees(nodes: int, seed: int, data: st.DataObject) -> None:
+    topology = barabasi_albert(nodes, seed=seed, links_per_node=2)
+    forest = spt_trees(topology)
+    source = data.draw(st.integers(0, nodes - 1))
+    receivers = data.draw(st.frozensets(st.integers(0, nodes - 1)))
+    tree = nx.Graph((node, int(p)) for node, p in enumerate(forest.parents[source]) if p >= 0)
+    tree.add_node(source)
+    links = {
+        frozenset(link)
+        for node in receivers
+        for path in [nx.shortest_path(tree, source, node)]
+        for link in itertools.pairwise(path)
+    }
+    assert crossings(forest.parents[source].tolist(), source, receivers) == len(links)
+
+
+def test_router_deliveries_of_table_1_are_those_of_the_model() -> None:
+    """At a fifth of table 1's publications; the first lifetimes of the run have fewer subscriptions."""
+    options = replace(_TABLE_1, publications=100_000)
+    topology = barabasi_albert(100, seed=1, links_per_node=1)
+    cost = cost_of(Demand(options, topology, 1000.0, 1), spt_trees(topology), 100)
+    expected = Fluid(options, 100, 1000.0).exhaustive_deliveries()
+    assert cost.router_deliveries == pytest.approx(expected, rel=0.06)
+    assert cost.router_deliveries < expected
+
+
+# The workload of table 1 in experiment files, and played under exhaustive semantics.
+
+
+_FILE = """
+seed = 3
+duration_s = 40
+[topology]
+generator = "barabasi_albert"
+nodes = 12
+links_per_node = 1
+[routing]
+scheme = "psf"
+[workload.attention]
+events = 6
+subscriptions = 30
+publications = 600
+lifetime_s = 100
+"""
+
+
+def _file(folder: Path, text: str = _FILE) -> Path:
+    path = folder / "small.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_section_takes_the_place_of_the_random_workload(tmp_path: Path) -> None:
+    experiment = load_experiment(_file(tmp_path), {"workload.attention.max": "20"})
+    assert experiment.workload is None
+    assert experiment.attention == AttentionWorkload(
+        events=6, subscriptions=30, publications=600, max=20, lifetime_s=100.0
+    )
+    assert "[workload.attention]\nevents = 6\n" in dump_experiment(experiment, "topology.json")
+    with pytest.raises(
+        ExperimentError, match=r"\[workload\] senders_percent: and \[workload.attention\] exclude"
+    ):
+        load_experiment(_file(tmp_path, f"{_FILE}\n[workload]\nsenders_percent = 20\n"))
+    with pytest.raises(
+        ExperimentError, match=r"\[workload.attention\] subscription: unknown|unknown key 'subscription'"
+    ):
+        load_experiment(_file(tmp_path), {"workload.attention.subscription": "1"})
+
+
+def test_items_are_generated_in_order_at_each_iteration(tmp_path: Path) -> None:
+    experiment = load_experiment(_file(tmp_path), {"workload.attention.lifetime_s": "4"})
+    items = generate(experiment).items
+    assert list(items) == list(items)
+    assert all(a.at_s <= b.at_s for a, b in pairwise(items))
+    counts = Counter(item.action for item in items)
+    assert counts["send_message"] == 600
+    assert counts["subscribe"] == 30
+    assert 15 < counts["unsubscribe"] <= 30
+    assert len([*items]) == counts.total()
+
+
+def test_exhaustive_service_has_the_traffic_of_the_baseline(tmp_path: Path) -> None:
+    """A simulated network with minimal delivery crosses the links that the baseline counts."""
+    experiment = load_experiment(_file(tmp_path))
+    counters = read_routers_counters(simulated(experiment, tmp_path, "none"))
+    received = sum(each["frames_received"].get("MSG", 0) for each in counters.values())
+    cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology), 12)
+    assert received == cost.publication_crossings > 500

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from captures.accounting import contradictions
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DECLARED
+from captures.accounting.recorded import recorded_and_counted
 from captures.accounting.steps import values
 from captures.rundir import RunLayout
-from tests.support.run_folder import asked_run
+from captures.rundir.capture_list import Kept
+from captures.rundir.clock import read_clock
+from captures.rundir.counters import ROUTERS_KEEP
+from captures.rundir.files import RunFolderError
+from router.clock import NS
+from testbed.sim import EPOCH_NS
+from tests.support.attention_experiment import experiment as attention_experiment
+from tests.support.evidence import alter, drop
+from tests.support.run_folder import asked_run, good_run
+from tests.support.simulated import judged_run
 from tests.support.texts import answer
 
 _START = 7 << 32
@@ -150,3 +166,162 @@ def test_routers_that_an_ra_reached_are_unknown_without_captures_of_hosts(
         assert sorted((row["routers"], row["frames"]) for row in advertisements) == expected
         assert direct.table("predicate_changes").num_rows == 3
         assert bool(direct.table("hops").num_rows) is ("host" in kinds)
+
+
+# Evidence of a finished run that `tests.support.mutations` cannot change by itself.
+
+
+_LOGS = "logs/applications/*.jsonl"
+EXPERIMENT = """
+seed = 3
+duration_s = 60
+time_scale = 10
+
+[topology]
+link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]
+
+[workload]
+senders_percent = 100
+receivers_percent = 100
+messages_per_minute = 60
+first_message_s = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulation that the oracle has judged."""
+    file = tmp_path_factory.mktemp("simulated") / "line.toml"
+    file.write_text(EXPERIMENT)
+    return judged_run(file, file.parent).path
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `simulated`, with the attention-limited service."""
+    file = attention_experiment(tmp_path_factory.mktemp("limited") / "ring.toml", "pdp", 1)
+    return judged_run(file, file.parent).path
+
+
+def _reasons(run: Path) -> list[str]:
+    """Returns the reasons of the verdict, or the error of the accounting."""
+    try:
+        with Direct(run) as direct:
+            return direct.verdict()[1]
+    except RunFolderError as error:
+        return [str(error)]
+
+
+def test_the_records_of_a_restarted_router_are_missed(tmp_path: Path) -> None:
+    run = RunLayout(good_run().write(tmp_path))
+    run.faults.write_text(
+        '{"t_ns":5,"at_s":0.0,"what":"killed","part":"router","node":1}\n'
+        '{"t_ns":6,"at_s":0.0,"what":"started","part":"router","node":1}\n'
+    )
+    assert _reasons(run.path) == ["evidence is missing: logs/applications/r1.restart-1.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "counted"),
+    [({"whence": "remote"}, "by other routers"), ({"event": "refresh"}, "rounds of subscriptions begun")],
+)
+def test_a_record_of_the_service_that_is_gone_is_missed(
+    limited: Path, tmp_path: Path, fields: dict[str, Any], counted: str
+) -> None:
+    run = RunLayout(shutil.copytree(limited, tmp_path / "run"))
+    drop("logs/service/*.jsonl", **fields)(run)
+    with Direct(run.path) as direct:
+        found = direct.summary()
+    differences = found["reconciliation"]["applications"]["differences"]
+    assert any(each["where"].endswith(counted) for each in differences)
+    assert found["verdict"] == "fails"
+
+
+def test_many_contradictions_are_counted_and_the_first_are_named(
+    simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contradictions, "NAMED", 3)
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    alter(_LOGS, lambda each: each.update(t_ns=7), every=True, event="deliver")(run)
+    with Direct(run.path) as direct:
+        texts = direct.summary()["contradictions"]
+    assert sum("before it was sent" in text for text in texts) == 3
+    assert sum(bool(re.match(r"\d+ more ", text)) for text in texts) == 2  # of messages, and of records
+    drop(_LOGS, every=True, event="send_message")(run)
+    with Direct(run.path) as direct:
+        assert direct.summary()["messages_unrecorded"] > 3
+
+
+def test_an_epoch_that_is_abandoned_for_the_next_is_no_contradiction(simulated: Path, tmp_path: Path) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    drop("logs/controller.jsonl", event="committed")(run)
+    named = "acknowledged by all, and never committed"
+    assert any(named in reason for reason in _reasons(run.path))
+    lines = run.controller_log.read_text().splitlines(keepends=True)
+    started = json.loads(next(line for line in lines if '"epoch_started"' in line))
+    run.controller_log.write_text("".join([*lines, json.dumps({**started, "epoch": 99}) + "\n"]))
+    assert not any(named in reason for reason in _reasons(run.path))
+
+
+def test_a_quiet_end_of_a_run_with_periodic_ras_is_no_contradiction(tmp_path: Path) -> None:
+    file = tmp_path / "quiet.toml"
+    first = '[[events]]\nat_s = 1\naction = "set_predicate"\nnode = 1\npredicate = "x = 1"\n'
+    slow = "duration_s = 9000\ntime_scale = 1\nworkload = false\n[protocol]\nra_period_s = 1000\n"
+    file.write_text(slow + "[topology]\nlink = [{ u = 0, v = 1 }]\n" + first)
+    assert _reasons(judged_run(file, file.parent).path) == []
+
+
+@pytest.mark.parametrize(
+    ("set_ms", "named"), [(0, "delivered"), (20, None), (2000, "the wall clock was set")]
+)
+def test_times_may_differ_by_what_the_wall_clock_was_set(
+    simulated: Path, tmp_path: Path, set_ms: int, named: str | None
+) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    alter(_LOGS, lambda each: each.update(t_ns=each["t_ns"] - 15_000_000), every=True, event="deliver")(run)
+    last = read_clock(run).pieces[-1]
+    t_ns, at_s = last.start_ns + NS, last.experiment_s + last.rate
+    end = {"monotonic_ns": t_ns - EPOCH_NS, "experiment_s": at_s, "rate": last.rate}
+    with run.clock.open("a") as clock:
+        clock.write(json.dumps({"t_ns": t_ns - set_ms * 10**6, **end}) + "\n")
+    reasons = _reasons(run.path)
+    assert any(named in each for each in reasons) if named else reasons == []
+
+
+def test_each_counter_that_routers_write_is_missed(simulated: Path) -> None:
+    inputs = Inputs(RunLayout(simulated))
+    assert inputs.evidence_missing == []
+    for name in ROUTERS_KEEP:
+        one = {key: count for key, count in inputs.router_counters[1].items() if key != name}
+        less = copy(inputs)
+        less.router_counters = {**inputs.router_counters, 1: one}
+        assert less.evidence_missing == [f"counters/routers.json: router 1: {name}"]
+
+
+def test_an_application_that_left_excuses_what_was_under_way_alone(simulated: Path) -> None:
+    inputs = Inputs(RunLayout(simulated))
+    inputs.router_counters[2]["messages_delivered"] += 1
+    sent_ns = inputs.log.sent["sent_ns"][0].as_py()
+    for t_ns, excused in ((sent_ns, True), (sent_ns - 3_600_000_000_000, False)):
+        changed = copy(inputs)
+        changed.log = replace(inputs.log, left=[(2, t_ns)])
+        counted, recorded = recorded_and_counted(changed)
+        assert (counted == recorded) is excused
+
+
+@pytest.mark.parametrize("captures", ["links", "none"])
+def test_a_simulation_without_captures_has_the_numbers_of_its_counters(
+    simulated: Path, tmp_path: Path, captures: Kept
+) -> None:
+    file = tmp_path / "line.toml"
+    file.write_text(EXPERIMENT)
+    names = (
+        *("verdict", "false_positives", "false_positives_from_network", "frames_by_type"),
+        *("messages_received_by_routers", "messages_received_from_network"),
+    )
+    found = []
+    for run in (simulated, judged_run(file, tmp_path / "runs", captures).path):
+        with Direct(run) as direct:
+            found.append({name: direct.summary()[name] for name in names})
+    assert found[0] == found[1]
+    assert found[0]["false_positives"] > 0

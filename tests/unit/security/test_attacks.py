@@ -270,7 +270,7 @@ def test_a_stolen_table_that_its_controller_has_signed_is_of_another_run() -> No
 
 @pytest.mark.attack("frame of another run", "signature of another run")
 def test_a_frame_of_another_run_is_taken_where_nothing_names_the_run() -> None:
-    """In the other modes: `test_two_runs.py`."""
+    """In the other modes: `test_signing_keys.py`."""
     frame = Frame(FrameType.RA, 21, 9, 1, 9, EVERYTHING)
     _, changed = attacked("off", lambda _: [outside(frame, node_address(11))])
     hold("frame of another run", "outsider", "off", changed)
