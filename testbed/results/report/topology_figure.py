@@ -6,24 +6,24 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
 
 from testbed.results.report.data import RunData, sums
 from testbed.results.report.figures import Drawing
 from testbed.results.report.layout import Point, apart, positions
 from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
 from testbed.terminal import numbers
-from topos import Link, Topology
 
 #: Every colour is visible on a light page and on a dark page.
 LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])
 _WIDEST_PT, _NARROWEST_PT = 6.0, 0.8
-#: With more nodes, marks and lines become smaller; with still more, numbers would be too small to read; and
-#: with more than the last number, names would cover the figure.
-_LARGE_UP_TO, _NUMBERS_UP_TO, _NAMES_UP_TO = 150, 200, 60
+#: With more nodes, marks and lines become smaller; with still more, numbers would be too small to read.
+_LARGE_UP_TO, _NUMBERS_UP_TO = 150, 200
 #: Area of a node's mark with its number in it, in square points; its edge, in points.
 _NODE_AREA, _NODE_EDGE_PT = 150, 1.1
 #: Area of the ring around a sender, in areas of the mark.
@@ -62,48 +62,54 @@ def _draw_nodes(
             axes.scatter(*zip(*(place[node] for node in chosen), strict=True), zorder=2, **marks)
 
 
-def _write_names(
-    axes: Any,
-    network: Topology,
-    place: Mapping[int, Point],
-    receivers: Collection[int],
-    busiest: Sequence[Link],
-    mark: float,
+def _write_numbers(
+    axes: Any, nodes: Sequence[int], place: Mapping[int, Point], receivers: Collection[int], mark: float
 ) -> None:
-    """Writes the numbers of nodes into their marks, and names below.
-
-    In a large network, only the ends of the busiest links have numbers, beside their marks.
+    """Writes the numbers of nodes into their marks.
 
     Args:
         mark: diameter of a mark, points.
     """
-    count = len(network.nodes)
-    if count > _NUMBERS_UP_TO:
-        for end in {end for link in busiest[:_BUSIEST] for end in (link.u, link.v)}:
-            _beside(axes, network.label(end), place[end], mark)
-        return
-    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(count - 1))))
-    for node in network.nodes:
-        colour = "white" if node.id in receivers else "black"
-        axes.annotate(
-            str(node.id), place[node.id], ha="center", va="center", fontsize=size, color=colour, zorder=4
-        )
-        if node.name is not None and count <= _NAMES_UP_TO:
-            _beside(axes, node.name, place[node.id], mark)
+    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(len(nodes) - 1))))
+    for node in nodes:
+        colour = "white" if node in receivers else "black"
+        axes.annotate(str(node), place[node], ha="center", va="center", fontsize=size, color=colour, zorder=4)
 
 
-def _beside(axes: Any, text: str, at: Point, mark: float) -> None:
-    """Writes a text below a mark, on the ground of the page: links would run through it."""
-    axes.annotate(
-        *(text, at),
-        xytext=(0, -0.6 * mark - 1),
-        textcoords="offset points",
-        ha="center",
-        va="top",
-        fontsize=_NUMBER_PT,
-        zorder=4,
-        bbox={"facecolor": GROUND, "alpha": 0.8, "linewidth": 0, "pad": 0.6},
-    )
+def _write_names(axes: Any, names: Mapping[int, str], place: Mapping[int, Point], mark: float) -> int:
+    """Writes names beside marks, each where it hides no mark and no name, on the ground of the page.
+
+    Args:
+        mark: diameter of a mark with its ring, points.
+
+    Returns:
+        The number of names that have no room.
+    """
+    figure = axes.figure
+    figure.draw_without_rendering()  # from now on, the layout stays: names are no part of it
+    pixels = figure.dpi / 72
+    centres = dict(zip(place, axes.transData.transform(list(place.values())), strict=True))
+    half = pixels * mark / 2
+    taken = [Bbox.from_extents(x - half, y - half, x + half, y + half) for x, y in centres.values()]
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "zorder": 4}
+    style["bbox"] = {"facecolor": GROUND, "alpha": 0.8, "linewidth": 0, "pad": 0.6}
+    without = 0
+    for node, name in names.items():
+        text = axes.annotate(name, place[node], (0, 0), fontsize=_NUMBER_PT, in_layout=False, **style)
+        width, height = text.get_window_extent().size + 2 * pixels
+        for across, up in ((0, -1), (0, 1), (1, 0), (-1, 0)):
+            offset = np.array((across * (half + width / 2), up * (half + height / 2)))
+            x, y = centres[node] + offset - (width / 2, height / 2)
+            box = Bbox.from_bounds(x, y, width, height)
+            inside = (axes.bbox.min <= box.min).all() and (box.max <= axes.bbox.max).all()
+            if inside and not box.count_overlaps(taken):
+                text.set_position(offset / pixels)
+                taken.append(box)
+                break
+        else:
+            text.remove()
+            without += 1
+    return without
 
 
 def topology(run: RunData) -> Drawing | None:
@@ -128,7 +134,8 @@ def topology(run: RunData) -> Drawing | None:
         )
         mark = scale * math.sqrt(_NODE_AREA)
         # With the ring of a sender, and a point of space.
-        place = apart(positions(run.topology), mark * math.sqrt(_SENDER_AREA) + 1, width, height)
+        ring = mark * math.sqrt(_SENDER_AREA) + 1
+        place = apart(positions(run.topology), ring, width, height)
         axes.set_axis_off()
         axes.set_aspect("equal", adjustable="datalim")
         # Busy links last, above the others.
@@ -147,8 +154,8 @@ def topology(run: RunData) -> Drawing | None:
         lines.set_array([frames[position] for position in order])
         axes.add_collection(lines)
         _draw_nodes(axes, place, [node.id for node in nodes], senders, receivers, scale)
-        ranked = [links[position] for position in reversed(order) if frames[position]]
-        _write_names(axes, run.topology, place, receivers, ranked, mark)
+        if numbered := len(nodes) <= _NUMBERS_UP_TO:
+            _write_numbers(axes, [node.id for node in nodes], place, receivers, mark)
         axes.autoscale_view()
         if run.links_captured:
             whole = MaxNLocator(8, integer=True)
@@ -174,6 +181,11 @@ def topology(run: RunData) -> Drawing | None:
             bbox_to_anchor=(0.5, 0),
             ncols=3,
         )
+        ranked = [links[position] for position in reversed(order) if frames[position]]
+        names = {node.id: node.name for node in nodes if node.name is not None}
+        if not numbered:
+            names = {end: run.topology.label(end) for link in ranked[:_BUSIEST] for end in (link.u, link.v)}
+        without = _write_names(axes, names, place, ring)
     busiest = links[frames.index(most)] if most else None
     label = run.topology.label
     if busiest:
@@ -186,4 +198,6 @@ def topology(run: RunData) -> Drawing | None:
         f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, "
         f"{numbers.counted(len(senders), 'sender')}, {numbers.counted(len(receivers), 'receiver')}. {load}"
     )
+    if without:
+        note += f" Of {len(names)} names {without} have no room; the tables have them."
     return Drawing(figure, note)
