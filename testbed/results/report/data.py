@@ -14,7 +14,7 @@ from captures.rundir.clock import Clock, read_clock
 from captures.rundir.inputs import Manifest, read_manifest, read_topology
 from captures.rundir.summary import read_summary
 from captures.tables import store
-from testbed.experiments.workload import Workload, read_workload
+from testbed.experiments.workload import read_workload
 from testbed.experiments.workload.generate import match_distribution
 from topos import Topology
 
@@ -55,7 +55,7 @@ class RunData:
         clock: the experiment clock; None: the run has none.
         captures: the captures; empty if there is no list of them.
         tables: the tables of `TABLES`; a table that was not written is empty.
-        matched: for each message the share of predicates that selects it (0..1).
+        matched: for each message of the workload the share of predicates that selects it (0..1).
     """
 
     run_dir: Path
@@ -65,20 +65,17 @@ class RunData:
     clock: Clock | None
     captures: list[CapturedFile]
     tables: dict[str, pd.DataFrame]
-    workload: Workload
     matched: list[float]
 
     @property
     def senders(self) -> set[int]:
-        """Nodes whose applications sent something, and those that the workload drew as senders."""
-        tables = (self.tables[name]["source"] for name in ("messages", "publications"))
-        return set(self.workload.senders).union(*tables)
+        """Nodes whose applications sent something."""
+        return set[int]().union(*(self.tables[name]["source"] for name in ("messages", "publications")))
 
     @property
     def receivers(self) -> set[int]:
-        """Nodes whose applications asked for something, and those that the workload drew as receivers."""
-        tables = (self.tables[name]["node"] for name in ("predicates", "subscriptions"))
-        return set(self.workload.receivers).union(*tables)
+        """Nodes whose applications declared a predicate or a subscription."""
+        return set[int]().union(*(self.tables[name]["node"] for name in ("predicates", "subscriptions")))
 
     @property
     def links_captured(self) -> bool:
@@ -95,7 +92,6 @@ def read_run(run_dir: Path) -> RunData:
         RunFolderError: a required file is missing, or a file is malformed (names the file).
     """
     run = RunLayout(run_dir)
-    workload = read_workload(run)
     return RunData(
         run_dir=run_dir,
         summary=read_summary(run),
@@ -104,14 +100,16 @@ def read_run(run_dir: Path) -> RunData:
         clock=read_clock(run) if run.clock.exists() else None,
         captures=read_captures(run) if run.captures.exists() else [],
         tables={name: _table(run_dir, name, columns) for name, columns in TABLES.items()},
-        workload=workload,
-        matched=match_distribution(workload),
+        matched=match_distribution(read_workload(run)),
     )
 
 
 def _table(run_dir: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
     table = store.read(run_dir, name, columns)
-    return pd.DataFrame({column: [] for column in columns}) if table is None else table.to_pandas()
+    if table is None:
+        return pd.DataFrame({column: [] for column in columns})
+    # Equal tables give an equal page, whatever order an engine wrote their rows in.
+    return table.to_pandas().sort_values(list(columns), ignore_index=True)
 
 
 def sums(table: pd.DataFrame, keys: list[str], column: str) -> dict[Any, int]:

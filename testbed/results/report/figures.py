@@ -95,7 +95,7 @@ def curve(
                 axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
             if part is not None and part[1] in shares:
                 axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
-                axes.legend(loc="upper right", borderaxespad=0)
+                _legend_above(axes, 1)
         else:
             axes.plot(points["t_s"], points["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
         highest = max(float(values.max()) for values in shares.values())
@@ -162,41 +162,24 @@ def _axis_of_rates(axes: Axes, rates: NDArray[np.float64]) -> bool:
     return True
 
 
-def rates(control_rates: pd.DataFrame) -> Drawing | None:
-    """Draws the rates of RA, and of SR and UR together.
-
-    `control_rates`: t_s, ra_per_s, sr_ur_per_s (per experiment second).
-    """
-    if control_rates.empty:
-        return None
-    lines = {"ra_per_s": ("RA", TYPE_COLOURS["RA"]), "sr_ur_per_s": ("SR and UR", TYPE_COLOURS["UR"])}
-    highest = ", ".join(
-        f"{label} at most {numbers.significant(control_rates[column].max())}"
-        for column, (label, _) in lines.items()
-    )
-    return _rates(control_rates, lines, "frames per experiment second", f"{highest} per second.")
+#: Columns of rates -> label and colour: of control frames, and of the attention-limited service.
+CONTROL_RATES = {"ra_per_s": ("RA", TYPE_COLOURS["RA"]), "sr_ur_per_s": ("SR and UR", TYPE_COLOURS["UR"])}
+SERVICE_RATES = {
+    "publications_per_s": ("publications", ACCENT),
+    "deliveries_per_s": ("deliveries", ORANGE),
+    "registrations_per_s": ("registrations", GREY),
+}
 
 
-def service(table: pd.DataFrame) -> Drawing | None:
-    """Draws the rates of uploads, deliveries and registrations of the attention-limited service.
+def rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str) -> Drawing | None:
+    """Draws rates over time.
 
-    `table`: t_s, publications_per_s, deliveries_per_s, registrations_per_s (per experiment second).
+    Args:
+        table: t_s (experiment seconds) and a column for each line, per experiment second.
+        lines: column -> label and colour.
     """
     if table.empty:
         return None
-    lines = {
-        "publications_per_s": ("publications uploaded", ACCENT),
-        "deliveries_per_s": ("deliveries to subscriptions", ORANGE),
-        "registrations_per_s": ("registrations and refreshes", GREY),
-    }
-    means = ", ".join(
-        f"{numbers.significant(table[column].mean())} {label}" for column, (label, _) in lines.items()
-    )
-    return _rates(table, lines, "per experiment second", f"On average {means} per second.")
-
-
-def _rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str, note: str) -> Drawing:
-    """Draws columns over time; `lines`: column -> label and colour."""
     points = table.sort_values("t_s")
     with styled():
         figure, axes = new_figure(6.2, 2.9)
@@ -206,7 +189,10 @@ def _rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str,
         axes.set_ylabel(unit)
         _legend_above(axes, len(lines))
         _time_axis(axes, float(points["t_s"].max()))
-    return Drawing(figure, note)
+    highest = ", ".join(
+        f"{label} at most {numbers.significant(table[column].max())}" for column, (label, _) in lines.items()
+    )
+    return Drawing(figure, f"{highest[:1].upper()}{highest[1:]} per second.")
 
 
 def utilisation(
@@ -362,15 +348,15 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         deliveries: delay_wall_s (wall seconds) of each.
     """
     known = np.sort(deliveries["delay_wall_s"].dropna().to_numpy(dtype=float)) * 1000
-    # The axis is logarithmic: it has no place for a delay of 0 (virtual time) or below (the clock was set
-    # back).
+    # The axis is logarithmic: a delay of 0 (virtual time) or below (the clock was set back) is left of it.
     values = known[known > 0]
     if not len(values):
         return None
-    shares = np.arange(1, len(values) + 1) / len(values)
+    beyond = len(known) - len(values)
+    shares = np.arange(beyond, len(known) + 1) / len(known)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
-        axes.plot([values[0], *values], [0, *shares * 100], color=ACCENT, drawstyle="steps-post")
+        axes.plot([values[0], *values], shares * 100, color=ACCENT, drawstyle="steps-post")
         axes.set_xscale("log")
         axes.set_ylim(0, 100)
         axes.set_xlim(values[0] * 0.9, values[-1] * 1.1)
@@ -380,7 +366,9 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         axes.set_xlabel("delay (ms of wall time)")
         axes.set_ylabel("deliveries (%)")
         for share in (0.5, 0.99):
-            at = float(np.quantile(values, share))
+            at = float(np.quantile(known, share))
+            if at <= 0:
+                continue
             axes.plot([at], [share * 100], "o", color=ACCENT, markersize=5, clip_on=False)
             axes.annotate(
                 f"{share:.0%}: {numbers.significant(at)} ms",
@@ -391,12 +379,12 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
                 color=INK,
                 fontsize="small",
             )
-    half, last = float(np.median(values)), float(values[-1])
+    half, last = float(np.median(known)), float(values[-1])
     return Drawing(
         figure,
-        f"{len(values)} deliveries, half of them within {numbers.significant(half)} ms, "
+        f"{len(known)} deliveries, half of them within {numbers.significant(half)} ms, "
         f"the last after {numbers.significant(last)} ms."
-        + (f" {len(known) - len(values)} without a delay are left out." if len(known) > len(values) else ""),
+        + (f" {beyond} without a delay are left of the axis." if beyond else ""),
     )
 
 
@@ -406,14 +394,12 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
     Args:
         arrivals: hops, cost, shortest_hops, shortest_cost of each message at a router that it reached.
     """
-    known = arrivals.dropna(subset=["hops", "cost", "shortest_hops", "shortest_cost"])
-    known = known[known["shortest_hops"] > 0]
-    if known.empty:
+    by = {}
+    for unit in ("hops", "cost"):
+        shortest = arrivals[f"shortest_{unit}"]
+        by[unit] = (arrivals[unit] / shortest.where(shortest > 0)).dropna().to_numpy(dtype=float)
+    if not all(map(len, by.values())):
         return None
-    by = {
-        "hops": (known["hops"] / known["shortest_hops"]).to_numpy(dtype=float),
-        "cost": (known["cost"] / known["shortest_cost"].clip(lower=1)).to_numpy(dtype=float),
-    }
     # Bars of a tenth; all values beyond three share the last bar.
     edges = np.append(np.arange(0.95, 3.0, 0.1), np.inf)
     with styled():
@@ -433,8 +419,8 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
         axes.set_xlim(0.9, max(1.5, 1 + 0.1 * last + 0.1))
         axes.set_xlabel("length of the path taken / length of the shortest")
         axes.set_ylabel("messages at routers (%)")
-        axes.legend(loc="upper right")
-    means = " and ".join(f"{ratios.mean():.3f} in {name}" for name, ratios in by.items())
+        _legend_above(axes, 2)
+    means = " and ".join(f"{numbers.ratio(ratios.mean())} in {name}" for name, ratios in by.items())
     worst = max(float(ratios.max()) for ratios in by.values())
     return Drawing(
         figure, f"1 means: the shortest path. On average {means}; at most {numbers.significant(worst)}."

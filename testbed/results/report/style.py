@@ -34,7 +34,9 @@ CURVE_COLOURS = (
 )
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = CURVE_COLOURS
 ACCENT = BLUE
+#: No run has more than four of these frame types, and none has two of one colour.
 TYPE_COLOURS = {"MSG": BLUE, "RA": ORANGE, "SR": GREEN, "UR": PURPLE}
+TYPE_COLOURS |= {"PUB": BLUE, "SUB": ORANGE, "OVERLOAD": GREEN, "FLUSH": PURPLE}
 GREY = "#8a8f98"
 #: Nodes keep their colour on a dark page, since numbers are written on them.
 NODE = "#56606d"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,11 +14,18 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from testbed.cli.arguments import STYLE_NAMES
-from testbed.experiments.workload import Workload
 from testbed.results.report.data import TABLES, RunData
-from testbed.results.report.figures import broken, curve, frames_over_time, utilisation
+from testbed.results.report.figures import (
+    SERVICE_RATES,
+    broken,
+    curve,
+    frames_over_time,
+    rates,
+    utilisation,
+)
 from testbed.results.report.layout import apart
 from testbed.results.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.results.report.topology_figure import topology
@@ -67,8 +75,9 @@ def _run(network: Topology, seed: int) -> RunData:
     tables = {name: pd.DataFrame({column: [] for column in columns}) for name, columns in TABLES.items()}
     tables["link_totals"] = pd.DataFrame(rows, columns=list(TABLES["link_totals"]))
     nodes = [node.id for node in network.nodes]
-    senders, receivers = (tuple(random.sample(nodes, len(nodes) // part)) for part in (4, 2))
-    return RunData(Path(), {}, None, network, None, [], tables, Workload((), senders, receivers), [])
+    for name, column, part in (("messages", "source", 4), ("predicates", "node", 2)):
+        tables[name] = pd.DataFrame({column: random.sample(nodes, len(nodes) // part)})
+    return RunData(Path(), {}, None, network, None, [], tables, [])
 
 
 @pytest.mark.parametrize("count", [20, 200, 1000])
@@ -102,7 +111,30 @@ def test_numbers_fit_into_marks_and_a_large_network_names_the_ends_of_its_busies
 def test_names_of_nodes_are_in_the_figure() -> None:
     network = build("pair", [Node(0, 0, 0, "Zürich"), Node(1, 1, 1)], [LinkSpec(0, 1)])
     drawing = some(topology(_run(network, 1)))
-    assert [text.get_text() for text in drawing.figure.axes[0].texts] == ["0", "Zürich", "1"]
+    assert [text.get_text() for text in drawing.figure.axes[0].texts] == ["0", "1", "Zürich"]
+
+
+@pytest.mark.parametrize("count", [20, 100])
+@pytest.mark.parametrize("style", STYLE_NAMES)
+def test_no_name_of_a_node_hides_a_node_or_a_name(count: int, style: str) -> None:
+    """The caption counts the names that have no room."""
+    network = waxman(count, seed=3)
+    nodes = [replace(node, name=f"router of the campus {node.id:03}") for node in network.nodes]
+    with styled(STYLES[style]):
+        drawing = some(topology(_run(replace(network, nodes=tuple(nodes)), 1)))
+        drawing.figure.draw_without_rendering()
+    axes = drawing.figure.axes[0]
+    numbers, names = axes.texts[:count], axes.texts[count:]
+    boxes = [name.get_window_extent() for name in names]
+    marks = [each for each in axes.collections if isinstance(each, PathCollection)]
+    half = math.sqrt(float(marks[0].get_sizes()[0])) / 2 * drawing.figure.dpi / 72
+    for number in numbers:
+        x, y = axes.transData.transform(number.xy)  # type: ignore[attr-defined]
+        assert not Bbox.from_extents(x - half, y - half, x + half, y + half).count_overlaps(boxes)
+    for position, box in enumerate(boxes):
+        assert not box.count_overlaps(boxes[:position])
+        assert drawing.figure.bbox.contains(*box.min) and drawing.figure.bbox.contains(*box.max)
+    assert names and (len(names) == count or f"Of {count} names {count - len(names)} have" in drawing.note)
 
 
 def _size_in(figure: Figure) -> tuple[float, float]:
@@ -146,3 +178,18 @@ def test_the_legend_of_the_use_of_links_fits_into_a_column_of_a_paper(bandwidth:
         legend = drawing.figure.axes[0].get_legend()
         assert legend is not None
         assert legend.get_window_extent().x1 <= drawing.figure.bbox.x1
+
+
+def test_frames_and_rates_of_subscriptions_are_told_apart_by_colour_and_within_the_figure() -> None:
+    bins = pd.DataFrame({"type": ["PUB", "SUB", "OVERLOAD"], "bin_s": 0.0, "frames": 1, "frames_per_s": 1.0})
+    points = pd.DataFrame({"t_s": [1.0, 2.0], **dict.fromkeys(SERVICE_RATES, 1.0)})
+    for drawing in (frames_over_time(bins), rates(points, SERVICE_RATES, "per experiment second")):
+        figure = some(drawing).figure
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        legend = some(axes.get_legend())
+        colours = [line.get_color() for line in axes.lines] + [
+            patch.get_edgecolor() for patch in axes.patches
+        ]
+        assert len(set(colours)) == len(colours) == 3
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
