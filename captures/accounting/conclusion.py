@@ -88,6 +88,8 @@ def conclusion(
         **counted,
         **log_keys(inputs),
         **lag_keys(inputs.lag, inputs.clock),
+        "lasted_s": None if inputs.last_s is None else round(inputs.last_s, 3),
+        "in_flight_window_s": inputs.experiment.get("oracle", {}).get("in_flight_window_s"),
         "links_captured": len(links),
         "host_links_captured": len(routers),
         "ip_frames": inputs.ip.on_links,

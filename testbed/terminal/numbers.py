@@ -8,8 +8,6 @@ from typing import Any
 
 #: Text of a value that a summary does not have.
 ABSENT = "–"
-#: Greatest share of the expected deliveries that may be undecided without a word beside the verdict.
-_FEW_UNDECIDED = 0.05
 _RECONCILED = {
     "tshark": "captures, counted by tshark's reader",
     "captures": "captures' own counters",
@@ -95,32 +93,24 @@ def certain_deliveries(summary: Mapping[str, Any]) -> str:
     return text + (f", {count(others)} of them missed" if others else "")
 
 
-def false_positives(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """Formats the false positives among messages from neighbours, and among all messages at routers.
-
-    A message that no other router receives is a false positive at its sender's router, and never crosses a
-    link: the network's own share counts the messages from neighbours alone.
-    """
-    part, whole = summary.get("false_positives_from_network"), summary.get("messages_received_from_network")
-    all_part, all_whole = summary.get("false_positives"), summary.get("messages_received_by_routers")
-    return (
-        f"{count(part)} of {count(whole)} messages from neighbours ({share(part, whole)})",
-        f"{count(all_part)} of {count(all_whole)} messages at routers ({share(all_part, all_whole)}), those "
-        "of a router's own applications included",
-    )
-
-
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Returns "holds", "fails", "invalid" or "not judged", and the reasons."""
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
 
 
 def undecided(summary: Mapping[str, Any]) -> str:
-    """Returns a sentence on the expected deliveries that the verdict leaves out; empty: few or none."""
+    """Returns a sentence on the expected deliveries that the verdict leaves out, and why; empty: none."""
     expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
-    if not expected or certain is None or expected - certain <= _FEW_UNDECIDED * expected:
+    if not expected or certain is None or expected == certain:
         return ""
-    return f"{share(expected - certain, expected)} of the {count(expected)} expected deliveries are undecided"
+    text = (
+        f"{share(expected - certain, expected)} of the {count(expected)} expected deliveries are undecided: "
+    )
+    text += "sent before convergence, or within oracle.in_flight_window_s"
+    if (window_s := summary.get("in_flight_window_s")) is not None:
+        scaled = window_s * (summary.get("time_scale") or 1)
+        text += f" ({seconds(window_s)} of wall time, {seconds(scaled)} of the experiment)"
+    return f"{text} of a change"
 
 
 def frames_not_taken(summary: Mapping[str, Any]) -> list[str]:
@@ -144,6 +134,7 @@ def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     that was not made or has no data (a run without captures).
     """
     made: Mapping[str, Any] = summary.get("reconciliation") or {}
+    no_tshark = (summary.get("rests_on") or {}).get("no_tshark")
     rows: list[dict[str, Any]] = []
     for name, meaning in _RECONCILED.items():
         entry = made.get(name) or {}
@@ -152,6 +143,7 @@ def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         differences = [_in_words(difference) for difference in entry.get("differences") or []]
         agrees = expected == found and not differences if known else None
         row = {"name": meaning, "expected": expected, "found": found, "agrees": agrees}
+        row["why"] = f": {no_tshark}" if no_tshark and name == "tshark" else ""
         rows.append(row | {"differences": differences})
     return rows
 

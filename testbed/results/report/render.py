@@ -16,6 +16,8 @@ from captures.rundir import RunLayout
 from testbed.experiments.config.schema import dotted
 from testbed.results.report.data import RunData, read_run
 from testbed.results.report.figures import (
+    CONTROL_RATES,
+    SERVICE_RATES,
     Drawing,
     bin_width,
     curve,
@@ -24,7 +26,6 @@ from testbed.results.report.figures import (
     matches,
     rates,
     recovery,
-    service,
     stretch,
     utilisation,
 )
@@ -32,6 +33,7 @@ from testbed.results.report.sheets import all_sheets
 from testbed.results.report.style import STYLES, save, save_pdf, styled
 from testbed.results.report.topology_figure import topology
 from testbed.terminal import numbers
+from testbed.terminal.summary import facts
 
 
 def write_report(run_dir: Path) -> Path:
@@ -60,8 +62,7 @@ def write_report(run_dir: Path) -> Path:
             uncaptured="The captures of links, on which this rests, were not kept.",
             verdict=numbers.verdict(run.summary),
             figures=figures,
-            certain=numbers.certain_deliveries(run.summary),
-            false_positives=numbers.false_positives(run.summary),
+            facts=facts(run.summary),
             frames_by_type=_frames_by_type(run.summary),
             sheets=all_sheets(run),
             recovery=run.summary.get("recovery_s") or [],
@@ -110,8 +111,8 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         "control_share": curve(
             tables["control_share_curve"], "control frames (%)", 1.5 * STEP_S, ("ra_fraction", "RA alone")
         ),
-        "rates": rates(tables["control_rate_curve"]),
-        "service": service(tables["attention_curve"]),
+        "rates": rates(tables["control_rate_curve"], CONTROL_RATES, "frames per experiment second"),
+        "service": rates(tables["attention_curve"], SERVICE_RATES, "per experiment second"),
         "satisfied": curve(
             tables["attention_curve"].rename(columns={"satisfied_fraction": "fraction"}),
             "rounds satisfied (%)",
@@ -170,10 +171,6 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         count=numbers.count,
-        plain=numbers.plain,
         seconds=numbers.seconds,
-        milliseconds=numbers.milliseconds,
-        ratio=numbers.ratio,
     )
-    environment.globals.update(share=numbers.share)
     return environment

@@ -23,3 +23,22 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+
+// Below a table or a figure of which a part is out of sight, a line says so.
+for (const box of document.querySelectorAll(".sheet, .scrolls")) {
+  const note = document.createElement("p");
+  note.className = "more";
+  const whole = document.createElement("div");
+  box.replaceWith(whole);
+  whole.append(box, note);
+  const measure = () => {
+    const ways = [];
+    if (box.scrollHeight > box.clientHeight + 1) ways.push("down");
+    if (box.scrollWidth > box.clientWidth + 1) ways.push("to the right");
+    const rows = box.querySelectorAll("tbody tr").length;
+    note.textContent = `Scroll ${ways.join(" and ")} for the rest of the ${rows ? `table of ${rows} rows` : "figure"}.`;
+    note.hidden = !ways.length;
+  };
+  new ResizeObserver(measure).observe(box);
+  measure();
+}
