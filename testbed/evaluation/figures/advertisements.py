@@ -37,30 +37,7 @@ def issued(interval_s: float | None, receivers: int, variant: str = "") -> float
     return receivers / (limit_s + interval_s * math.exp(-limit_s / interval_s))
 
 
-class Advertisements(Reproduction):
-    title = "Figure 13: RA traffic"
-    paper = (
-        "The share of RAs in all traffic falls to 0 if predicates do not change; changes every 10 and every "
-        "5 minutes give nearly equal shares, because routers limit the frequency of RAs (section 4.2). "
-        "Window 120 s.",
-    )
-    deviations = (
-        "The text does not give the limit; the authors' script has an RA timer of 200 s in the mean. Here "
-        "a router waits at least 200 s (`ra_min_interval_s`); in two cases a change waits for an "
-        "exponential time of that mean (`timers`).",
-        "`Because`: the control is the same runs without the limit (`no limit`). With the limit, changes "
-        "twice as often give 1.8 times as many RAs, or 1.6 with exponential timers, and without it twice as "
-        "many. The limit is the cause if it brings the shares nearer in runs of equal seeds, and if they are "
-        "not nearly equal without it; `nearly equal`: at most 15 points apart.",
-        "The filter of RAs of the paper (`pif-strict`) drops what p_i covers, and without SRs p_i holds all "
-        "former predicates: fewer frames are predicted for the same RAs, and more deliveries missed. On a "
-        "spanning tree both filters are one ([ADR 2](../adr/0002-ingress-filter-by-subtree.md)).",
-        "Messages miss receivers whose RAs wait: the verdict on these runs leaves them out, and the page "
-        "shows them.",
-        "The paper counts packets, here frames: the predicates of this workload fit into a frame each.",
-        "Waxman graphs (the text) are drawn by the seed; the number of RAs that are issued does not depend "
-        "on the graph.",
-    )
+class Advertisements(Reproduction, page="ra"):
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)
     emulated_scale = 100.0

@@ -30,31 +30,7 @@ _SHOWN = 500
 _FIXED = 100_000
 
 
-class Alpha(Reproduction):
-    title = "Alpha, the disjunction advantage"
-    paper = (
-        "alpha(P) = M(p1 v ... v pn) / (M(p1) + ... + M(pn)). Generic model: predicates are sets of "
-        "messages, uniform: E(alpha) = |M| / (n h) (1 - (1 - h / |M|)^n); and Zipf. Specific model: "
-        "disjunctions of conjunctions of constraints, 10 to 10^6 of them; the last slide has a "
-        "uniform distribution over |A| = 500 names (slides on routing, part III).",
-    )
-    deviations = (
-        "The slides give no parameter but |A| = 500, and no values.",
-        "Conjunctions are those of the slides' workload (part II): 1 to 6 constraints, half on strings of "
-        "a dictionary of 1,000 words of Zipf frequency, half on integers of 100 values.",
-        "M of a disjunction is its number of constraints without conjunctions that another conjunction "
-        f"covers; beside M are the bytes of the FILTER TLVs. Up to {MERGED:,} conjunctions, both are also "
-        "shown as a router keeps a predicate: without filters that several filters cover together, and "
-        "with filters merged that differ in one attribute.",
-        "The tables of the schemes are those of a simulated network with static predicates, for messages "
-        "of all nodes. The curve beside them is of the receivers of the same run, drawn at random. "
-        "[schemes](schemes.md) judges the memory that alpha predicts.",
-        "Alpha of a seed is the mean over thirty or more disjoint parts of what was drawn, until its "
-        "standard error is below 0.005 or all is used. The standard error over the seeds is that of their "
-        "parts or, where a seed has one part, that of the seeds.",
-        "Zipf frequency has the exponent 1; a Zipf predicate of the generic model is h draws with "
-        "replacement.",
-    )
+class Alpha(Reproduction, page="alpha", MERGED=MERGED):
     measure = "testbed.evaluation.figures.alpha_draws:measure"
     calculates = True
 

@@ -146,29 +146,7 @@ _SIZES: Mapping[str, tuple[str, Sequence[Variant]]] = {
 }
 
 
-class AttentionOpen(Reproduction):
-    title = "Attention-limited dissemination: what the paper leaves open"
-    paper = (
-        "We did not yet evaluate the content-based forwarding algorithm, nor the whole space for all the "
-        "caching policies (section 5).",
-        "This promising approach deserves further analysis in order to isolate the gains obtained thanks to "
-        "caching policies from those of the dissemination methods and the forwarding algorithm (section 7).",
-    )
-    explanation = (
-        "A variant changes the keys that it names alone. Two causes by themselves bring the saved bandwidth "
-        "near the paper's: a SUB that asks one router after the other (`fan_out`), and a refreshed "
-        "subscription that may take what its router delivered to another subscription (`history`). A "
-        "comparison holds if it holds for each seed.",
-    )
-    deviations = (
-        "Max is 10, but in rows that name it: with less, paced links are not full.",
-        "A FLUSH counts as a publication, be it a copy, an offer of custody or the answer to an offer.",
-        "Entries are active subscriptions of other routers, the mean of samples in the middle half of a run "
-        "from the first subscription on, of CBR all subscriptions; the delay is the mean age at a delivery, "
-        "with CBR 0.",
-        "Size `small` is the experiment `diallo-small` with every variant; size `paper` is `diallo`, table "
-        "1, with those that bear on the difference to the paper's numbers.",
-    )
+class AttentionOpen(Reproduction, page="attention-open"):
     measure = "testbed.evaluation.figures.attention:measured"
     calculates = True
     sizes = tuple(_SIZES)

@@ -51,29 +51,10 @@ _COMPARED = (
 )
 #: Figure -> size of its emulations, whose data are beside the pages.
 EMULATIONS = {name: size for name, size, *_ in _COMPARED}
+_COMMANDS = "; ".join(f"`{command_of(Origin(name, size, 5, 'run'))}`" for name, size in EMULATIONS.items())
 
 
-class EmulatedBesideSimulated(Reproduction):
-    title = "Emulated beside simulated"
-    paper = ("The papers simulate (protocol paper, section 4; Diallo et al., section 5).",)
-    explanation = (
-        "Both engines run the same protocol core, and equal seeds give equal networks, workloads and phases "
-        "of timers. A simulation has links of 1 ms and routers that take no time. An emulation has a process "
-        "for each router, the links of the kernel, and 60 to 240 experiment seconds in a wall second: the "
-        "milliseconds of a frame on its way are up to a second of the experiment.",
-        "Figure 14, spanning tree, fails with seed 2: the first round trips took most of `sr_timeout_s`, "
-        "routers then answered without asking their children, and the partial URs did not shorten t_c. The "
-        "data are from before the commit `Let a partial UR shorten a round trip that was measured too long`. "
-        "t_c still adds up along deep trees, whose SRs may stay partial.",
-    )
-    deviations = (
-        "The greatest difference within a seed is judged. Tolerances: 1 point is what figure 12 calls equal, "
-        "5 % is figure 14's for rates, and 1 % of a count is what waits at the end.",
-        "Emulated: "
-        + "; ".join(f"`{command_of(Origin(name, size, 5, 'run'))}`" for name, size in EMULATIONS.items())
-        + ". Simulated: the figures' pages, and the rest here. Costs and code are of all of these.",
-        "A run for which the machine was too slow is invalid, and was made again.",
-    )
+class EmulatedBesideSimulated(Reproduction, page="emulated", _COMMANDS=_COMMANDS):
     calculates = True
     measure = "testbed.evaluation.figures.emulated:simulated"
     sizes = (PAPER,)

@@ -28,30 +28,7 @@ _VARIANTS = {
 }
 
 
-class FalseNegatives(Reproduction):
-    title = "Figure 11: false negatives"
-    paper = (
-        "In networks of up to 200 nodes the initial routing latency is contained to under 5 seconds; after "
-        "it, each message is consistently delivered to all interested receivers (section 4.2). Predicates "
-        "are static, the window is 0.25 s. With periodically changing predicates there are a few, almost "
-        "unnoticeable false negatives after the initial setup period.",
-    )
-    deviations = (
-        "At the text's 3 messages a minute a window of 0.25 s would hold a tenth of a message; the "
-        "authors' script sends 100 a second and sender for a minute. That rate is simulated for 11 s; in "
-        "networks beyond the paper's, and with the paper's own rules (`pif-strict`), all senders together "
-        "send 200 a second, and in an emulation 80.",
-        "All receivers set their first predicates at once, at second 1, while messages are sent "
-        "([simulation.md](../explanation/simulation.md)); times count from there.",
-        "The prediction is the greatest distance of a sender and a receiver on the trees, x 1.5 ms: 1 ms "
-        "of a link, 0.5 ms of the routers and switches between two links. A later message meets the RA of "
-        "each of its receivers at every router. The paper does not give the delays and timers behind its "
-        "seconds.",
-        "The script has no changes of predicates, the text one in 20 minutes: here every receiver changes "
-        "once in 20 s.",
-        "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
-        "script. The paper does not name the broadcast layer: both are run.",
-    )
+class FalseNegatives(Reproduction, page="fn"):
     measure = "testbed.evaluation.figures.measures:false_negatives"
     emulated_scale = 1.0
     sizes = tuple(_NODES)

@@ -45,36 +45,7 @@ _SIZES: dict[str, tuple[float, Sequence[int]]] = {
 _FLOOR_S = 1200
 
 
-class FalsePositives(Reproduction):
-    title = "Figure 12: false positives"
-    paper = (
-        "In steady state the network incurs an acceptable, constant overhead of about 10 % of the message "
-        "traffic; there is an initial peak, of messages that routers get from their own applications before "
-        "they have routes; of three variants (SRs every 15 minutes, score-based with at most one in 15 "
-        "minutes, every 10 minutes) the last yields the least. A very small, constant flow of SRs is "
-        "effective (section 4.2). Over the messages processed by each router, window 120 s.",
-    )
-    deviations = (
-        "The text changes predicates every 20 minutes, the authors' script sets them once: both are run. "
-        "Static tables are exact without an SR.",
-        "The script runs 25 nodes for 6 hours with a message in 30 s; here 3 hours and more seeds. Steady "
-        "state is the time from 1 hour on. The text names 50 to 200 nodes: of these the floor is calculated.",
-        "Controls, of equal seeds: without SRs tables keep all former predicates. `Constant`: the two halves "
-        "of the steady state differ by at most 2 points. A small flow of SRs is effective if it removes more "
-        "than half of what is above the floor without SRs. A table has, for each predicate of a receiver, "
-        "1.25 with SRs every 10 minutes, 2.5 with SRs every 60, and 7 without, in the mean of this time.",
-        "The first predicates precede the first message: no peak is predicted. In the case `late first "
-        "predicates` they come 10 minutes after it.",
-        "`pif-strict` replaces p_i by URs alone, and `pif` adds RAs that came in since the SR. Both then "
-        "have the same tables but for receivers that `pif-strict` loses.",
-        "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
-        "script, and one the exponential timers of the authors' simulator. The paper does not name the "
-        "broadcast layer: both are run.",
-        "The floor is calculated with perfect tables on the same trees and workload "
-        "(`testbed/evaluation/figures/floor.py`): SRs can remove the share above it alone. On shortest-path "
-        "trees of larger networks it is far above 10 %. For networks that are not simulated it is "
-        "calculated from 20 minutes of messages to static predicates.",
-    )
+class FalsePositives(Reproduction, page="fp"):
     measure = "testbed.evaluation.figures.measures:false_positives"
     # The rules of the paper miss deliveries; the page says of the others that they miss none.
     expected = ("false_negatives_after_convergence",)

@@ -44,34 +44,7 @@ _EXPONENTS = (2.1, 2.5, 2.9, 3.5)
 _GROWS_FROM = 1_000
 
 
-class Formulas(Reproduction):
-    title = "The slides' formulas of the routing schemes"
-    paper = (
-        "PSF: s r M_p d + s log n, correct, minimal. iPS: n r M_p alpha(r / Delta), correct, minimal. PIF: "
-        "n^2 r M_p alpha(r / Delta) + M(broadcast), correct, non-minimal. DRP: r s M_p + M(unicast), "
-        "correct, non-minimal. In power-law random graphs d = O(log log n) is very likely, so M(PSF) = "
-        "O(n^2 log log n) (slides on routing, part III).",
-    )
-    explanation = (
-        "At alpha = 1 `pif-classes` meets the iPS row, which the slides leave undefined: it holds r (n - 1) "
-        "filters for the messages of all nodes, and no message crosses a link beyond the minimal tree. `ips` "
-        "is minimal, but holds more. The n^2 of the PIF row contradicts the tables, which hold each receiver "
-        "once at every other router. [schemes](schemes.md) judges crossings beyond the minimal tree.",
-        "A finite range of n decides nothing about O(log log n): d = 2 log log n - 1 is O(log log n), but "
-        "d / log log n grows. The growth is shown; a line is judged if its residual is at most half that of "
-        "the other line.",
-    )
-    deviations = (
-        "Filters are counted, at the end of the run, for the messages of all nodes (s = n); with drp for "
-        "those of the senders. s log n, M(broadcast) and M(unicast) are not predicates, and not counted.",
-        "d is the mean number of hops between two nodes on the shortest-path trees. Delta is the mean number "
-        "of interfaces; alpha(r / Delta) is measured on the predicates of the run. The slides give PSF and "
-        "DRP no alpha, so they run without covering only. 75 % of the nodes receive, 20 % send.",
-        "Power-law graphs: the share of nodes of degree k, from 2 on, is in proportion to k^-exponent; the "
-        "ends of links are joined at random, without loops and double links. d is the mean over 4 graphs of "
-        "a seed, from 64 nodes to all to which paths lead; the degrees are the same for every seed. Every "
-        "node sends and receives, so M(PSF) is n^2 d predicates. Growth and lines are from 1,000 nodes on.",
-    )
+class Formulas(Reproduction, page="formulas"):
     measure = "testbed.evaluation.figures.formulas:measured"
 
     def cases(self, size: str) -> list[Case]:

@@ -44,29 +44,7 @@ _SETTINGS = (
 )
 
 
-class Forwarding(Reproduction):
-    title = "Forwarding: time of matching"
-    paper = (
-        "Basic short-circuit evaluation of filters greatly reduces processing time. The selectivity table "
-        "has no measurable costs over the basic algorithm. The algorithm performs best with large "
-        "disjunctions. Find the point of diminishing returns for rounds (SIGCOMM 2003).",
-        "Bloom filters exclude conjunctions; a synergistic behavior of our optimizations (slides, part II).",
-    )
-    deviations = (
-        "No times survive but those of [network-effect](network-effect.md). The engine `counting`, in "
-        "Python, is measured without the options that are ours (`single`, `direct`); only ratios carry over.",
-        f"{MESSAGES} messages, each matched with every variant in turn; a time is the least of three, a "
-        "ratio the median over the messages.",
-        "Filters of 1 to 6 constraints, Zipf names and strings; messages of 5 to 10 attributes (slides) or 1 "
-        "to 19 (2003). I500,f2,c10,a20: interfaces, filters of each, constraints of each, attributes of a "
-        "message. Settings of 4,000,000 constraints have a tenth of the interfaces. `--size paper` has these "
-        "tables, `small` a tenth of the constraints.",
-        "Interfaces matched, and excluded by 10 rounds, are means over the messages. The table needs "
-        "interfaces that have an attribute in every filter, as most of 4 constraints have.",
-        "No verdict: rounds that exclude less than 1 interface; the short circuit where less than 1 matches; "
-        "the best number of rounds, chosen by the same times; Bloom filters with c1,a1, since a filter of "
-        "one constraint is found by its name.",
-    )
+class Forwarding(Reproduction, page="forwarding", MESSAGES=MESSAGES):
     measure = "testbed.evaluation.figures.forwarding:measured"
     calculates = True
 

@@ -19,41 +19,7 @@ _HARDENINGS: Mapping[str, tuple[int, float]] = {
 }
 
 
-class Leakage(Reproduction):
-    title = "Leakage of encoded messages and filters"
-    paper = (
-        "We want the network to route information on the basis of message content and receiver interests. "
-        "But we do not want the network to learn anything about message content and receiver interests "
-        "(slides, part IV).",
-        "Published anchors, of other data and attacks, on 222,251 Bloom filters without hardening: pattern "
-        "mining re-identifies up to 20.7 % of the values, frequencies 5 %; after hardening at most 5 %, and"
-        ' none (abstract of "Evaluating hardening techniques against cryptanalysis attacks on Bloom filter '
-        'encodings").',
-    )
-    explanation = (
-        "[privacy.md](../explanation/privacy.md) says what is protected, and what not. The network learns "
-        "about how many attributes a message has (A1). Who knows what people usually ask for can name some "
-        "of the most frequent filters (A2) and patterns (A3). Who knows the content of some messages, as a "
-        "subscriber or their author, recognises their strings in all other messages (A4). Who has the key "
-        "of one member can test every value of a list (A5). The encoding hides contents from a curious "
-        "router that knows little.",
-        "Hardening: a fill hides the number of attributes, costs false matches, and does not prevent "
-        "mining: the bits of a frequent string still occur together more often than by chance. A secret "
-        "choice of k' of the k bits by each subscriber makes equal filters look different, and costs false "
-        "matches as well. Against known messages and the key a fill only adds wrong guesses.",
-        "Shares: A1 of messages whose number of attributes is guessed; A2 of distinct filters of one "
-        "string; A3 of occurrences of strings in messages; A4 (10 % of the messages known) and A5 of "
-        "strings in messages, where wrong guesses count as targets. The baseline is a guess that sees no "
-        "frame.",
-    )
-    deviations = (
-        "The slides name no attack. Messages and filters are those of the slides' workload (part II) with a"
-        " dictionary of 50 words: names and strings by Zipf's law, messages of 5 to 10 attributes, filters "
-        "of 1 to 3 constraints, 5 or so a subscriber. The attacker knows the distribution, from a sample of"
-        " his own.",
-        "The anchors were measured on names of persons, not on these messages; they are shown for "
-        "comparison.",
-    )
+class Leakage(Reproduction, page="leakage"):
     measure = "testbed.evaluation.figures.leakage:measure"
     calculates = True
 

@@ -73,23 +73,7 @@ _RESTORED = {
 }
 
 
-class Match(Reproduction):
-    title = "Figure 10: matching messages"
-    paper = (
-        "Most messages match 5 % to 15 % of the predicates, a significant number of messages do not match "
-        "any predicate, and no message matches more than 25 % of the predicates (section 4.1).",
-    )
-    deviations = (
-        "The distributions behind the figure are not given. The `*.dist` files that the authors released "
-        "later give integers, equality and the value 1 alone, and cannot have produced it. `restored` runs "
-        "them with equal weights for types, operators and values, the released weights of names "
-        "(`testbed/evaluation/figures/match.py`) and the default sizes of their generator (0 to 20 "
-        "filters of 1 to 5 constraints, messages of 1 to 10 attributes, a change in 24 minutes).",
-        "The vocabulary of the testbed was tuned to the figure: its case checks that tuning, and nothing "
-        "of the protocol.",
-        "The authors' script counts all predicates ever set, each once; here those in force when a message "
-        "is sent count.",
-    )
+class Match(Reproduction, page="match"):
     calculates = True
 
     def cases(self, size: str) -> list[Case]:

@@ -24,6 +24,7 @@ _HOPS_US = {
     43.1: "woken for each message (`bench emulated_hops`)",
     2.65: "saturated, its messages in batches (`bench forwarding`)",
 }
+_HOPS, _COSTS = "; ".join(_HOPS_US.values()), " and ".join(f"{us:g} us" for us in _HOPS_US)
 
 
 _TO_100_000 = dict.fromkeys(_ENGINES, (10_000, 100_000))
@@ -50,45 +51,9 @@ _ARRANGEMENTS: Mapping[str, Sequence[tuple[str, int, bool, Mapping[str, Sequence
 }
 
 
-class NetworkEffect(Reproduction):
-    title = "The network effect"
-    paper = (
-        "End-to-end latency, two scenarios: single router, latency of 350 ms; many routers, latency of 40 ms "
-        "(slides on forwarding): a ratio of 8.75.",
-    )
-    explanation = (
-        "A search ends when every interface asked has matched: soon at a router with few interfaces, all "
-        "of large predicates. An interface of a small predicate, to own receivers or to a small part of "
-        "the network, does not match and makes the search go on. Without covering each router has the "
-        "filters of all receivers, so a path of several routers is several searches of the single router. "
-        "With covering the few interfaces of a router have far fewer filters.",
-    )
-    deviations = (
-        "The slides give neither constraints nor routers nor path lengths. The largest tables of the "
-        "`counting` engine with 1,000 receivers, as many interfaces as the slides have, are judged.",
-        "Covering drops filters that another filter of their interface covers, at the single router as in "
-        "the network. Filters are not merged.",
-        "Matching alone is measured, in one process: the sum over the routers of a path against the single "
-        "router, without queues and links. Each message is matched at a router and at the single router in "
-        "turn, and the ratio is that of a run: load of the machine counts on both sides. A ratio is at least "
-        "5 times if its 10 and 90 % quantiles over the seeds are above.",
-        "The crossing point is the table size at which one router = path + hops x cost, on a line in the "
-        "logarithms between two measured sizes. The cost is the CPU time of a live router "
-        f"{'; '.join(_HOPS_US.values())} (docs/explanation/engine.md): "
-        f"{' and '.join(f'{us:g} us' for us in _HOPS_US)}. "
-        "In the CSV, `a hop may cost` is the cost beside matching at which both are equally fast (0: the "
-        "network is slower by matching alone), and `busiest / one` the matching time of all messages at "
-        "the busiest router over that at the single router.",
-        "A router of the network has an interface p0 for all its own receivers; a message that p0 selects "
-        "is matched against their predicates as well, as live routers do. The slides' tables (I5,f2000) "
-        "have few interfaces, all large: times without own receivers are of the neighbours alone.",
-        f"{MESSAGES} messages. Along each of {PATHS} paths, from the sender of a message to a receiver that "
-        "it matches, every message that matches the receiver is measured. Most messages cross the busiest "
-        "router.",
-        "Memory is that of the arrays and objects of the compiled engine, and of the Python objects, "
-        "filters included, of the papers' algorithm.",
-    )
-
+class NetworkEffect(
+    Reproduction, page="network-effect", MESSAGES=MESSAGES, PATHS=PATHS, _COSTS=_COSTS, _HOPS=_HOPS
+):
     measure = "testbed.evaluation.figures.network_effect_runs:measured"
     calculates = True
 

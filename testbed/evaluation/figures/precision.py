@@ -15,26 +15,7 @@ _BAR = 1e-4
 _SAMPLED = 4_000
 
 
-class Precision(Reproduction):
-    title = "Precision of encoded matching"
-    paper = (
-        "Reduce p and m into sets of strings S_p and S_m such that p(m) => S_p is a subset of S_m; "
-        "represent them with Bloom filters; m matches if B_f is a subset of B_m. False positives are "
-        "possible, although (hopefully) improbable (slides, part IV).",
-    )
-    explanation = (
-        "A message that matches an encoded filter, but not the filter, is a false match, by the operator "
-        "(S_f is a subset of S_m, but the constraint does not hold: an encoding keeps less than the "
-        "operator says) or by the hash (B_f is a subset of B_m, but S_f is none of S_m). The client "
-        "decrypts, evaluates the exact predicate, and discards. A matching pair is never lost.",
-    )
-    deviations = (
-        "The slides predict no numbers. The formulas are those of Bloom filters: the share of bits set is "
-        "rho = 1 - (1 - 1/m)^(k t) for t strings, and a filter with j strings that the message lacks "
-        "matches with probability rho^(k j), overlaps neglected. The bar of 1e-4 is ours.",
-        "Filters and messages are drawn from `testbed.experiments.drawing`: 1 to 4 constraints, all "
-        "operators.",
-    )
+class Precision(Reproduction, page="precision"):
     measure = "testbed.evaluation.figures.precision:measure"
     calculates = True
 

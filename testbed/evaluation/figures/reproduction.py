@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import statistics
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -248,6 +250,8 @@ class Results:
         return {each: self.curves_over(own, x, key) for each, own in groups.items()}
 
 
+#: The texts of pages, by page.
+_TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8"))
 #: The delay of simulated links.
 _DELAY = "links.delay_ms"
 
@@ -259,6 +263,8 @@ SIZES = ("small", PAPER, "large", EMULATED)
 
 class Reproduction(ABC):
     """An experiment of a paper.
+
+    The attributes up to `deviations` are those of a page of texts.toml, or of the class.
 
     Attributes:
         title: of the page.
@@ -279,6 +285,12 @@ class Reproduction(ABC):
             `captures.accounting.verdict.MESSAGE_FAILURES`, `judge` says of a run with such a failure that it
             fails.
     """
+
+    def __init_subclass__(cls, page: str = "", **constants: object) -> None:
+        """Takes the texts of a page of texts.toml, in which names in braces are those of `constants`."""
+        for key, texts in (_TEXTS[page] if page else {}).items():
+            filled = [each.format_map(constants) for each in texts]
+            setattr(cls, key, filled[0] if key == "title" else filled)
 
     title: ClassVar[str]
     paper: ClassVar[Sequence[str]]

@@ -31,27 +31,7 @@ _VARIANTS = {
 _BESIDE = (("every 10 min", _REUSE), ("every 8 min", _REUSE), ("every 10 min", _STRICT), (_COUNT, _MESSAGES))
 
 
-class Requests(Reproduction):
-    title = "Figure 14: SR and UR traffic"
-    paper = (
-        "Without message traffic, count-controlled SRs cease; SRs every 8 and 10 minutes make a stable "
-        "traffic of a few packets per second in the whole network (section 4.2).",
-    )
-    deviations = (
-        "Without reuse of URs, N routers that ask every T seconds make N x 2 (N - 1) / T crossings a "
-        "second on every connected graph: 2.0 and 2.5 at 25 nodes, 33 and 41 at 100. `A few packets per "
-        "second` fits 25 nodes and not the 100 of the authors' script: it is judged at 25 nodes. Reuse is "
-        "shown beside it.",
-        "CBCBSIM sends SRs to those children alone whose entry is not empty, fewer than the formula; here, "
-        "as in the paper's text, routers ask all children.",
-        "One case has the exponential timers of the authors' simulator. Its number of SRs is random, with "
-        "a standard deviation of a tenth (25 routers, 2,400 s, periods of 600 s), and is not judged.",
-        "The control of the count policy (`with messages`) has senders, and predicates that change, so that "
-        "there are false positives: a policy that sends nothing there would make the zero worthless.",
-        "`pif-strict` changes what a UR does to p_i: as many SRs and URs are predicted.",
-        "Every seed is judged. 2,400 s are a whole number of periods of 480 and of 600 s. The windows of "
-        "240 s of the picture differ by more: routers ask at random phases.",
-    )
+class Requests(Reproduction, page="srur"):
     measure = "testbed.evaluation.figures.measures:requests"
     sizes = ("small", "paper", "emulated")
     emulated_scale = 240.0

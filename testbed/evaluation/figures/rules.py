@@ -46,19 +46,7 @@ _EXAMPLES = (
 )
 
 
-class Rules(Reproduction):
-    title = "What the papers' rules lose"
-    paper = (
-        "A router drops an RA that p_i covers (section 3.5.1). After the set-up each message is consistently "
-        "delivered to all interested receivers (4.2). All-pairs shortest paths: Dijkstra's algorithm, then "
-        "for each pair the path v-u is replaced with the reverse of u-v (4.1).",
-    )
-    deviations = (
-        "Predicates are static and set in second 0, messages are sent from second 5 on: a missed delivery is "
-        "lost for good. RA frames saved: of the n - 1 that each RA has without a filter.",
-        "Rewritten paths are those of networkx: which of several shortest paths Dijkstra's algorithm finds "
-        "is open, and changes the share. Costs are 1, or distances, as in all Waxman graphs here.",
-    )
+class Rules(Reproduction, page="rules"):
     measure = "testbed.evaluation.figures.rules:measured"
     captures = "none"
     # Deliveries that are missed are what the page judges.

@@ -38,30 +38,18 @@ _FAR = 1e8
 _X = "routers"
 
 
-class Scale(Reproduction):
-    title = "Internet scale, calculated"
-    paper = (
-        "PSF s r M_p d + s log n, in power-law graphs O(n^2 log log n); iPS n r M_p alpha(r / Delta); PIF "
-        "n^2 r M_p alpha(r / Delta) + M(broadcast); DRP r s M_p + M(unicast): the state of all routers "
-        "(slides on routing, part III).",
-    )
-    deviations = (
-        "Exact: the receivers behind each entry, on spanning trees, and on shortest-path "
-        f"trees up to {EXACT:,} nodes. Beyond, `psf` is that of {SENDERS} senders and `pif` that of "
-        f"{ROUTERS} routers and the {HUBS} of most links; `ips` and `pif-classes` need the trees of all "
-        "sources.",
-        "An entry of k receivers has the mean size of k predicates of the protocol paper's workload, united; "
-        f"above {MOST:,} that of {MOST:,}, which is too much and flattens growth "
-        "with covering. A simulated network has predicates of its own, so a single ratio varies.",
-        "75 % receive, 20 % send; state is for their messages. Degrees follow a power law (2.2), links have "
-        "unit cost.",
-        "The fullest router of psf and ips has the predicate of every receiver as well. A constraint takes "
-        f"{_BYTES} bytes ([matching.md](../explanation/matching.md#measurements)). Extrapolated: `~`, and "
-        f"`>` beyond {_FAR:.0e} nodes, by the growth between the last two n of the scheme.",
-        "A domain has sqrt(n) routers with random interests; its border advertises their disjunction, or "
-        f"{FILTERS} filters at most that cover it. With many receivers these are `*`: every message visits "
-        "every domain.",
-    )
+class Scale(
+    Reproduction,
+    page="scale",
+    EXACT=EXACT,
+    FILTERS=FILTERS,
+    HUBS=HUBS,
+    MOST=MOST,
+    ROUTERS=ROUTERS,
+    SENDERS=SENDERS,
+    _BYTES=_BYTES,
+    _FAR=_FAR,
+):
     measure = "testbed.evaluation.figures.steady:measure"
     calculates = True
 

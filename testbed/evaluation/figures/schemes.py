@@ -36,29 +36,15 @@ _FEW_RECEIVERS = 2
 _EMULATED_WINDOW_S = 10
 
 
-class Schemes(Reproduction):
-    title = "Routing schemes: state, crossings, traffic"
-    paper = (
-        "PSF: correct, minimal, s r M_p d + s log n. iPS: correct, minimal, n r M_p alpha(r / Delta). PIF, "
-        "which is CBCB: correct, non-minimal, n^2 r M_p alpha(r / Delta) + M(broadcast). DRP: correct, "
-        "non-minimal, r s M_p + M(unicast) (slides on routing, part III).",
-    )
-    deviations = (
-        "Formulas without alpha are ours; `cbcb figure formulas` judges each row of the slides by its own.",
-        "Minimal: a message crosses the links of the paths to its receivers on the tree of its source and no "
-        "other. The paths of every layer here are unique and symmetric, and so are those of "
-        f"`{_REVERSE_PATHS}`.",
-        "Forwarding state is counted for the sources that send, at the end of the run, without the RIB of "
-        "psf and ips, TABLE bodies, next hops, the index of ips and s log n.",
-        f"`{_NONE}`: filters are kept as declared and predicates do not change; a table has equal filters "
-        f"of several receivers once. `{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
-        f"`{_STATIC}`: for PIF's alpha. `{_ASKED}`: every router asks once in 200 s.",
-        "alpha(k) is measured on predicates of the run, drawn at random, at the number k of receivers of "
-        "each entry. alpha(r / Delta), with Delta the mean number of interfaces, is alpha of the mean k; "
-        "most filters are in entries of greater k, where alpha is less.",
-        "`large` has few receivers: schemes with identified RAs keep the predicate of every receiver at "
-        "every router. `emulated` waits longer before it calls a delivery missed.",
-    )
+class Schemes(
+    Reproduction,
+    page="schemes",
+    _ASKED=_ASKED,
+    _FULL=_FULL,
+    _NONE=_NONE,
+    _REVERSE_PATHS=_REVERSE_PATHS,
+    _STATIC=_STATIC,
+):
     measure = "testbed.evaluation.figures.measures:schemes"
     # Of a complete run, that the verdict holds is a statement of the page.
     expected = MESSAGE_FAILURES

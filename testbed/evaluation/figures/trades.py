@@ -48,33 +48,7 @@ _POLICY, _PERIOD = "protocol.sr_policy", "protocol.sr_period_s"
 _CROSS, _PREDICTED = {"RAs": "r (n - 1) (1 + t / 1,200 s)", "messages": "L m"}, " predicted"
 
 
-class Trades(Reproduction):
-    title = "Trades of privacy, requests and state"
-    paper = (
-        "Overly generic predicates: Bob declares a p' covering p; limited security. The SR/UR protocol can "
-        "be expensive: URs can be reused; it can be triggered by the amount of false positives (slides, "
-        "parts IV and I). Over-simplification trades some unwanted traffic for less complexity; with "
-        "message rates orders of magnitude above the rate of changes, messages dominate (protocol paper, "
-        "sections 3.5.6 and 4.2).",
-    )
-    explanation = (
-        "A wider predicate shows the constraints that it keeps. An encoding names no filter literally, and "
-        "hides messages as well; an attack names 13 % of its strings ([leakage](leakage-small.md)).",
-        "`unwanted`, a rule of ours, counts the false positives of a router. They came by tables of other "
-        "routers, and its SR trims its own. For as many SRs and URs, `count` leaves fewer false positives on "
-        "`spt`, and about as many on `spanning-tree`: shown, not judged.",
-    )
-    deviations = (
-        "Privacy: perfect tables, static predicates, no false matches by the hash. A wider predicate keeps "
-        "the first constraints of each filter, or all names. Its shares in the open follow from that and are "
-        "not judged.",
-        "Crossings given back: of those that exact tables save over flooding.",
-        "There are r routers with predicates, and L messages of m crossings each with perfect tables; "
-        "between SRs tables are wider. Changes are random: RAs of a seed differ by a tenth or two. `rate "
-        "0.5`, `5` and `50` are 10, 100 and 1,000 times the rate of changes.",
-        "[scale](scale-small.md) and [formulas](formulas.md) have the growth of state, [rules](rules.md) of "
-        "RAs, [srur](srur.md) of SRs.",
-    )
+class Trades(Reproduction, page="trades"):
     measure = "testbed.evaluation.figures.trades:measured"
     captures = "none"
     sizes = ("small",)

@@ -54,24 +54,7 @@ _LOCAL = ("crossings", "filters", "control")
 _FIRST_S, _BIN_MS = 2, 40
 
 
-class World(Reproduction):
-    title = "The real world"
-    paper = (
-        "No figure of a paper: networks of the Topology Zoo and of Rocketfuel, stock ticks, and the "
-        "alternatives to content-based routing.",
-    )
-    deviations = (
-        "`pif + SRs` on `spanning-tree` is an acyclic overlay as Siena has, with SRs every 5 s in place of "
-        "unsubscriptions.",
-        "Ticks and interests are those of `testbed/experiments/workload/ticks.py`. `spread`: the same "
-        "predicates at other routers.",
-        "`topics`: the first equality of a filter is its topic. `multicast-K`: each router makes K groups of "
-        "least waste, as if a topic had a message for each subscriber; a grouping by the true rates, which "
-        "no router knows, would waste less. Unicast is accounted, not run.",
-        "False positive: a router neither forwards nor delivers a message from a neighbour.",
-        "Links of 1 ms. Churn: links of 20 ms; 60 % of the receivers leave and join, each every 20 s. "
-        "Schemes left out have the RAs of `pif` or `ips`.",
-    )
+class World(Reproduction, page="world"):
     measure = "testbed.evaluation.figures.world:measured"
     # Deliveries that are missed are what the page judges.
     expected = ("false_negatives_after_convergence",)
