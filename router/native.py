@@ -271,6 +271,18 @@ def real_at(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001
     return types.float64(types.int64, types.int64), generate
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def put_real(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
+    """Writes an element of an array of doubles, given address, index and value."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        pointer = builder.bitcast(_pointer(builder, arguments, 64), ir.DoubleType().as_pointer())
+        builder.store(arguments[2], pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float64), generate
+
+
 byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)
@@ -338,5 +350,9 @@ sendmmsg = types.ExternalFunction("sendmmsg", types.int32(types.int32, types.int
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 #: clock_gettime(2): clock, address of a timespec.
 clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
+#: epoll_wait(2): descriptor, address of epoll_event[], their number, milliseconds.
+epoll_wait = types.ExternalFunction(
+    "epoll_wait", types.int32(types.int32, types.intp, types.int32, types.int32)
+)
 #: ioctl(2): descriptor, request, address.
 ioctl = types.ExternalFunction("ioctl", types.int32(types.int32, types.uint64, types.intp))

@@ -188,6 +188,11 @@ class ClockPage:
         """The number of pieces so far."""
         return self._integers[_COUNT]
 
+    @property
+    def changes(self) -> memoryview[int]:
+        """That number in memory."""
+        return self._integers[_COUNT : _COUNT + 1]
+
     def piece(self, number: int) -> Piece | None:
         """The piece of a number below `count`; None while its fields are not visible yet."""
         at = self._pieces_at + number * _PIECE

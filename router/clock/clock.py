@@ -7,6 +7,7 @@ in wall seconds of `time.monotonic`.
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from router.clock import NS, ClockPage, Piece, Timeline
 #: A rise of the rate is announced this long before it takes effect, and no part sleeps longer for a deadline
 #: in experiment time: so every part is awake, and reads the new rate, before it begins. Wall seconds.
 LEAD_S = 0.5
+#: The last ns of a signed number of 64 bits.
+NEVER = (1 << 63) - 1
 
 
 class Reading(NamedTuple):
@@ -27,7 +30,18 @@ class Reading(NamedTuple):
 
 
 class ExperimentClock(ABC):
-    """The clock that the parts of a run read."""
+    """The clock that the parts of a run read.
+
+    Compiled code reads the clock by itself: a `segment` holds to its end, or until `changes` is another
+    number.
+
+    Attributes:
+        changes: an unsigned number of 64 bits that changes with the pieces.
+        latest: the latest experiment second that was read; compiled code sets it.
+    """
+
+    changes = memoryview(bytes(8))
+    latest = -math.inf
 
     @abstractmethod
     def now(self) -> float:
@@ -37,6 +51,10 @@ class ExperimentClock(ABC):
     @abstractmethod
     def rate(self) -> float:
         """Experiment seconds per wall second at present."""
+
+    @abstractmethod
+    def segment(self) -> tuple[Piece, int, int]:
+        """The piece in force, the time at which it ends (ns of `time.monotonic_ns`), and `changes`."""
 
     @abstractmethod
     def waited(self, since: float) -> float:
@@ -70,6 +88,9 @@ class FixedClock(ExperimentClock):
     def rate(self) -> float:
         return self._rate
 
+    def segment(self) -> tuple[Piece, int, int]:
+        return Piece(0, 0.0, self._rate), NEVER, 0
+
     def waited(self, since: float) -> float:
         return max(0.0, time.monotonic() - since / self._rate)
 
@@ -84,13 +105,12 @@ class SharedClock(ExperimentClock):
     """
 
     def __init__(self, page: ClockPage) -> None:
-        self.page = page
+        self.page, self.changes = page, page.changes
         self._count = 0
         self._piece = Piece(0, 0.0, 1.0)
         #: The announced pieces after `_piece`, nearest first, and when the nearest begins.
         self._next: Piece | None = None
         self._until_ns = 0
-        self._last = float("-inf")
 
     def now(self) -> float:
         now_ns = time.monotonic_ns()
@@ -99,15 +119,19 @@ class SharedClock(ExperimentClock):
         piece = self._piece
         now = piece.experiment_s + (now_ns - piece.start_ns) * piece.rate / NS
         # A slower piece may become visible a moment after its start.
-        if now < self._last:
-            return self._last
-        self._last = now
+        if now < self.latest:
+            return self.latest
+        self.latest = now
         return now
 
     @property
     def rate(self) -> float:
         self.now()
         return self._piece.rate
+
+    def segment(self) -> tuple[Piece, int, int]:
+        self.now()
+        return self._piece, self._until_ns, self._count
 
     def waited(self, since: float) -> float:
         waited_s = (self.now() - since) / self._piece.rate
@@ -142,4 +166,4 @@ class SharedClock(ExperimentClock):
             if following is None or piece.start_ns < following.start_ns:
                 following = piece
         self._next = following
-        self._until_ns = 1 << 63 if following is None else following.start_ns
+        self._until_ns = NEVER if following is None else following.start_ns

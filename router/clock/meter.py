@@ -16,7 +16,8 @@ from router.clock import SLOT_NUMBERS
 from router.clock.clock import ExperimentClock
 from router.wire.header import TYPE_NAMES
 
-_RECENT, _LAG, _LAG_WALL, _LAG_AT, _TURN, _TURN_OF, _TURN_AT, _TURN_CPU = range(SLOT_NUMBERS)
+#: Numbers of a slot.
+RECENT, LAG, _LAG_WALL, _LAG_AT, TURN, _TURN_OF, _TURN_AT, _TURN_CPU = range(SLOT_NUMBERS)
 
 
 #: What a turn did last, beside the types of frames (below 256): nothing, a deadline, an application's
@@ -45,14 +46,14 @@ class Measured:
 class Meter:
     """Writes one slot.
 
-    Args:
+    Attributes:
         slot: of `ClockPage.slot`; None: memory of this process alone.
     """
 
-    __slots__ = ("_slot",)
+    __slots__ = ("slot",)
 
     def __init__(self, slot: memoryview[float] | None = None) -> None:
-        self._slot: memoryview[float] | array[float] = (
+        self.slot: memoryview[float] | array[float] = (
             array("d", bytes(8 * SLOT_NUMBERS)) if slot is None else slot
         )
 
@@ -65,19 +66,19 @@ class Meter:
         self._keep(clock.now() - due, clock.waited(due), clock)
 
     def _keep(self, lag_s: float, wall_s: float, clock: ExperimentClock) -> None:
-        slot = self._slot
-        if wall_s > slot[_RECENT]:
-            slot[_RECENT] = wall_s
+        slot = self.slot
+        if wall_s > slot[RECENT]:
+            slot[RECENT] = wall_s
         if wall_s > slot[_LAG_WALL]:
             slot[_LAG_WALL] = wall_s
-        if lag_s > slot[_LAG]:
-            slot[_LAG], slot[_LAG_AT] = lag_s, clock.now()
+        if lag_s > slot[LAG]:
+            slot[LAG], slot[_LAG_AT] = lag_s, clock.now()
 
     def turn(self, wall_s: float, work: int, clock: ExperimentClock, cpu_s: float = 0.0) -> None:
         """A turn of the loop took `wall_s` wall seconds and `cpu_s` of CPU time, and did `work` last."""
-        slot = self._slot
-        if wall_s > slot[_TURN]:
-            slot[_TURN], slot[_TURN_OF], slot[_TURN_AT] = wall_s, work, clock.now()
+        slot = self.slot
+        if wall_s > slot[TURN]:
+            slot[TURN], slot[_TURN_OF], slot[_TURN_AT] = wall_s, work, clock.now()
         if cpu_s > slot[_TURN_CPU]:
             slot[_TURN_CPU] = cpu_s
 
@@ -90,17 +91,17 @@ class Meter:
         """
         wall_s = time.monotonic() - began
         # No turn has more CPU time than wall time: most calls need not ask for it.
-        longest = wall_s > self._slot[_TURN] or wall_s > self._slot[_TURN_CPU]
+        longest = wall_s > self.slot[TURN] or wall_s > self.slot[_TURN_CPU]
         if longest:
             self.turn(wall_s, work, clock, time.thread_time() - began_cpu)
 
     def measured(self) -> Measured:
-        slot = self._slot
+        slot = self.slot
         return Measured(
-            lag_s=slot[_LAG],
+            lag_s=slot[LAG],
             lag_wall_s=slot[_LAG_WALL],
             lag_at_s=slot[_LAG_AT],
-            turn_s=slot[_TURN],
+            turn_s=slot[TURN],
             turn_of=_work(int(slot[_TURN_OF])),
             turn_at_s=slot[_TURN_AT],
             turn_cpu_s=slot[_TURN_CPU],
@@ -109,22 +110,22 @@ class Meter:
     @property
     def recent(self) -> float:
         """The greatest lag since the last call of `take_recent`, wall seconds."""
-        return self._slot[_RECENT]
+        return self.slot[RECENT]
 
     def take_recent(self) -> float:
         """The greatest lag since the last call, wall seconds; counts from 0 again."""
-        recent = self._slot[_RECENT]
-        self._slot[_RECENT] = 0.0
+        recent = self.slot[RECENT]
+        self.slot[RECENT] = 0.0
         return recent
 
     def saved(self) -> list[float]:
         """The slot as it is, for `restore`."""
-        return list(self._slot)
+        return list(self.slot)
 
     def restore(self, slot: Sequence[float]) -> None:
         """Forgets what was measured since `saved`."""
         for number, value in enumerate(slot):
-            self._slot[number] = value
+            self.slot[number] = value
 
     def reset(self) -> None:
         """Forgets what was measured: the workload begins."""

@@ -40,6 +40,7 @@ from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, node_address
 COMPILER = Compiler(
     "forwarding",
     "router.forwarding.*",
+    "router.clock.meter",
     "router.wire.header",
     "router.recording",
     "router.system",

@@ -1,17 +1,20 @@
-"""One call for a batch of messages: receive, decide, record, send.
+"""Batches of messages: wait, receive, decide, record, send.
 
-The call decides the frames of a batch in their order of arrival as far as the first frame that is the core's
-(`router.protocol`), or that applications of this node get, sends what it has decided, and hands the rest back
-to Python.
+`serve` waits for batches. A call of `forward` decides the frames of a batch in their order of arrival as far
+as the first frame that is the core's (`router.protocol`), or that applications of this node get, sends what
+it has decided, and hands the rest back to Python.
 
 `state` is the address of the row of a router (`layout`), `frame` that of an Ethernet frame.
 """
 
 from __future__ import annotations
 
+import platform
+import select
 from socket import MSG_DONTWAIT, MSG_TRUNC
 from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 
+from router.clock.meter import LAG, RECENT, TURN
 from router.forwarding import layout
 from router.forwarding.deciding import (
     HOP_LIMIT,
@@ -33,6 +36,8 @@ from router.native import (
     Flag,
     byte_at,
     clock_gettime,
+    epoll_wait,
+    int_at,
     ioctl,
     load_u16,
     load_u32,
@@ -41,7 +46,9 @@ from router.native import (
     put_byte,
     put_int,
     put_long,
+    put_real,
     put_short,
+    real_at,
     recvmmsg,
     sendmmsg,
 )
@@ -65,8 +72,61 @@ _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
 _RECEIVE_FLAGS, _SEND_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC), int(MSG_DONTWAIT)
 #: Bytes of the parts of a record.
 _RECORD, _EVENT, _PORT, _COUNT = RECORD.size, EVENT.size, INTERFACE.size, COUNT.size
+#: struct epoll_event as int32: which of them is the descriptor; it is packed on one kind of processor alone.
+_EVENT_DATA, _READABLE = 1 if platform.machine() == "x86_64" else 2, int(select.EPOLLIN)
+#: The longest wait, milliseconds.
+_LONGEST_MS = 2**31 - 1
 #: Nanoseconds between two looks at how long a frame has waited.
 _LAG_LOOK_NS = 5_000_000
+
+
+@kernel
+def serve(state: Address) -> I64:
+    """Waits, and forwards batches of messages for as long as nothing else is ready.
+
+    Returns:
+        Why it ends: `layout.OTHERS`, `layout.FRAMES_LEFT` (as `forward`), or `layout.NOTES`.
+    """
+    events, ended = long_at(state, layout.EVENTS), _time_of(state, _MONOTONIC)
+    while True:
+        left_ms = (long_at(state, layout.END) - ended) // 1_000_000 + 1
+        ready = epoll_wait(long_at(state, layout.EPOLL), events, 2, min(max(left_ms, 0), _LONGEST_MS))
+        began = _time_of(state, _MONOTONIC)
+        put_long(state, layout.BEGAN, began)
+        # -1: a signal has come.
+        alone = ready == 1 and int_at(events, _EVENT_DATA) == long_at(state, layout.SOCKET)
+        if not alone or int_at(events, 0) != _READABLE or began >= long_at(state, layout.END):
+            return layout.OTHERS
+        if not _reads_clock(state, began):
+            return layout.NOTES
+        if forward(state, 1):
+            return layout.FRAMES_LEFT
+        ended = _time_of(state, _MONOTONIC)
+        if _has_notes(state, ended - began):
+            return layout.NOTES
+
+
+@callee
+def _reads_clock(state: Address, now_ns: I64) -> Flag:
+    """Sets the time of the batch; False: the caller has to look at the clock, or at the recording."""
+    seen, count = long_at(state, layout.CHANGES_SEEN), long_at(long_at(state, layout.CHANGES), 0)
+    if count != seen or now_ns >= long_at(state, layout.PIECE_END):
+        return False
+    passed = (now_ns - long_at(state, layout.PIECE_START)) * real_at(state, layout.PIECE_RATE)
+    at = max(real_at(state, layout.NOW), real_at(state, layout.PIECE_SECOND) + passed / 1e9)
+    put_real(state, layout.NOW, at)
+    has_room = long_at(state, layout.LOG_AT) <= long_at(state, layout.LOG_MOST)
+    return has_room and at < real_at(state, layout.LOG_DUE)
+
+
+@callee
+def _has_notes(state: Address, turn_ns: I64) -> Flag:
+    """Whether the batch was the longest turn, or its first frame has waited the longest."""
+    slot, lag_s = long_at(state, layout.METER), long_at(state, layout.LAG) / 1e9
+    late = lag_s > real_at(slot, RECENT) or lag_s * real_at(state, layout.PIECE_RATE) > real_at(slot, LAG)
+    if not late:
+        put_long(state, layout.LAG, 0)
+    return late or turn_ns / 1e9 > real_at(slot, TURN)
 
 
 @kernel

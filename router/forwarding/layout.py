@@ -29,6 +29,19 @@ import numpy.typing as npt
     TIME_NS,  # nanoseconds
     LAG,  # ns that a frame has waited, the longest since the caller last looked
     LAG_LOOK,  # monotonic ns of the next look
+    # The wait.
+    EPOLL,  # descriptor of the epoll that reports the socket and all else
+    EVENTS,  # two struct epoll_event
+    BEGAN,  # monotonic ns at which the last wait has ended
+    END,  # monotonic ns at which to return
+    METER,  # double [SLOT_NUMBERS]: the slot of the router's meter
+    # The experiment clock: `ExperimentClock.segment`.
+    CHANGES,  # uint64 [1]: another number than `CHANGES_SEEN` if the pieces have changed
+    CHANGES_SEEN,
+    PIECE_START,
+    PIECE_SECOND,  # the bits of a double
+    PIECE_RATE,  # the bits of a double
+    PIECE_END,
     # The router.
     NODE,
     ADDRESS,  # the source address of the router, its six bytes in memory order
@@ -50,6 +63,8 @@ import numpy.typing as npt
     # What was done, for the recording.
     LOG,  # uint8; 0: no recording
     LOG_AT,  # bytes written
+    LOG_MOST,  # bytes written from which on there may be no room for a batch
+    LOG_DUE,  # the bits of a double: the second from which on the caller has records to write
     EVENT_AT,  # offset of the last event
     ANSWER_AT,  # offset of the answer to it
     NOW,  # the bits of a double: time of the batch, seconds
@@ -61,7 +76,10 @@ import numpy.typing as npt
     FRAMES_SENT,
     BYTES_SENT,
     SIZE,
-) = range(44)
+) = range(57)
+#: Why `kernel.serve` ends: something else is ready, or the time has come; frames are left; clock, records or
+#: meter are to be seen to.
+OTHERS, FRAMES_LEFT, NOTES = range(3)
 #: Values of `LOCAL`: applications alone get the message, or neighbours as well, to whom it is forwarded.
 IS_LOCAL_ALONE, IS_LOCAL = 1, 2
 #: Words of a struct mmsghdr (64 bytes): the address of the iovec[], their number, `msg_len` in the low half.

@@ -12,10 +12,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from router.clock.clock import ExperimentClock, FixedClock
+from router.clock import NS
+from router.clock.clock import NEVER, ExperimentClock, FixedClock
 from router.clock.meter import COMPILED, Meter
 from router.forwarding import layout
-from router.forwarding.kernel import forward
+from router.forwarding.kernel import forward, serve
 from router.forwarding.layout import CHILD_WIDTH, CLASS_WIDTH, EPOCH_WIDTH, FrameBuffers
 from router.matching.compiled.engine import CompiledMatcher
 from router.native import address_of
@@ -39,7 +40,7 @@ from router.wire.tree_classes import CLASS_DTYPE
 # Names of this module are read faster than those of another.
 _COUNT, _NEXT, _LOCAL, _HOLD = layout.COUNT, layout.NEXT, layout.LOCAL, layout.HOLD
 _OUT, _SENT = layout.OUT, layout.SENT
-_LOG, _LOG_AT, _NOW, _LAG = layout.LOG, layout.LOG_AT, layout.NOW, layout.LAG
+_LOG, _LOG_AT, _NOW = layout.LOG, layout.LOG_AT, layout.NOW
 #: Descriptors that one wait reports.
 _READY = 64
 _Longs = npt.NDArray[np.int64]
@@ -70,6 +71,7 @@ class DataPlane:
         log: takes records; None: nothing is recorded.
         perform: performs deliveries, and returns when the caller has something to do (`time.monotonic`; None:
             at no time).
+        meter: is given the turns that end within `wait`, and how long frames have waited.
         turn_s: seconds of deliveries after which the rest of a batch is the core's, which the caller bounds.
 
     Attributes:
@@ -88,6 +90,7 @@ class DataPlane:
         mtu: int,
         log: Recorder | None,
         perform: Callable[[list[Action]], float | None],
+        meter: Meter,
         turn_s: float,
     ) -> None:
         self.log = log
@@ -95,9 +98,7 @@ class DataPlane:
         self._source = state
         self._clock = clock
         self._buffers = buffers
-        self._perform, self._turn_s = perform, turn_s
-        #: `time.monotonic` at which `wait` returns.
-        self._end = math.inf
+        self._perform, self._meter, self._turn_s = perform, meter, turn_s
         assert isinstance(state.routing.matcher, CompiledMatcher)
         self._matcher = state.routing.matcher
         row: npt.NDArray[np.int64] = np.zeros(layout.SIZE, np.int64)
@@ -112,6 +113,13 @@ class DataPlane:
         row[layout.PIECES_OUT] = address_of(buffers.pieces_out)
         row[layout.HEADERS_IN] = address_of(buffers.headers_in)
         row[layout.HEADERS_OUT] = address_of(buffers.headers_out)
+        #: Arrays whose addresses are in the row.
+        self._shared = (
+            np.frombuffer(clock.changes, np.int64),
+            np.asarray(meter.slot),
+            np.zeros(4, np.int64),
+        )
+        row[layout.CHANGES], row[layout.METER], row[layout.EVENTS] = map(address_of, self._shared)
         row[layout.ADDRESS] = int.from_bytes(node_address(state.node), "little")
         self._log_bytes = buffers.slots * (buffers.room + layout.LOG_OVERHEAD)
         self._only = [(descriptor, select.EPOLLIN)]
@@ -119,56 +127,54 @@ class DataPlane:
 
     # Batches.
 
-    def wait(self, epoll: select.epoll, until: float | None, meter: Meter) -> list[tuple[int, int]]:
+    def wait(self, epoll: select.epoll, until: float | None) -> list[tuple[int, int]]:
         """Waits, and forwards batches of messages for as long as nothing else is ready.
 
-        Deliveries alone ask the core, and the layout of the tables is brought up to date after each. Few
-        lines of Python are between a wait and its batch: caches are cold then, and each line costs more than
-        compiled code.
+        Deliveries alone ask the core, and the layout of the tables is brought up to date after each. No line
+        of Python is between a wait and its batch: caches are cold then, and a line costs more than the batch.
 
         Args:
             epoll: what to wait for; the plane's own socket is in it, for input.
             until: `time.monotonic` at which to return; None: at no time.
-            meter: is given the turns of the loop that end here, and how long frames have waited.
 
         Returns:
             Descriptors that are ready, each with its mask. The plane's own is among them if the caller is to
             call `receive`, before the next call.
         """
-        self._lay_out()
-        state, reals, address, only = self._state, self._reals, self._address, self._only
-        clock = self._clock
-        poll, monotonic, now = epoll.poll, time.monotonic, clock.now
-        state[_HOLD], log_until, log_most, rate, longest = 0, -math.inf, 0, 0.0, 0.0
-        self._end, ended = math.inf if until is None else until, monotonic()
+        state, meter, clock = self._state, self._meter, self._clock
+        state[_HOLD], state[layout.EPOLL] = 0, epoll.fileno()
+        state[layout.END] = NEVER if until is None else int(until * NS)
         while True:
-            ready = poll(None if self._end == math.inf else max(0.0, self._end - ended), _READY)
-            began = monotonic()
-            if ready != only or began >= self._end:
+            self._lay_out()
+            self._look_at_clock()
+            ended = serve(self._address)
+            clock.latest = self._reals[_NOW]
+            if ended == layout.OTHERS:
                 break
-            at = now()
-            if at >= log_until or state[_LOG_AT] > log_most or clock.rate != rate:
-                rate = clock.rate
-                self._write_log()
-                log_until, log_most = self._reserve(at)
-            reals[_NOW] = at
-            if forward(address, 1):
-                log_until, began_cpu = -math.inf, time.thread_time()
-                is_done = self._delivered(hold=False)
-                meter.turn(monotonic() - began, COMPILED, clock, time.thread_time() - began_cpu)
-                if not is_done:
-                    self.has_stopped = True
-                    break
-                self._lay_out()
-            ended = monotonic()
-            if ended - began > longest:
-                longest = ended - began
-                meter.turn(longest, COMPILED, clock)
-            if state[_LAG]:
+            began, cpu_s = state[layout.BEGAN] / NS, 0.0
+            if ended == layout.FRAMES_LEFT:
+                began_cpu = time.thread_time()
+                self.has_stopped = not self._delivered(hold=False)
+                cpu_s = time.thread_time() - began_cpu
+            meter.turn(time.monotonic() - began, COMPILED, clock, cpu_s)
+            if state[layout.LAG]:
                 meter.late(self.take_lag(), clock)
-        self.woken = began
+            if self.has_stopped:
+                break
+        self.woken = time.monotonic()
         self._write_log()
-        return ready
+        return self._only if self.has_stopped else epoll.poll(0, _READY)
+
+    def _look_at_clock(self) -> None:
+        """Gives compiled code the clock and room for records."""
+        state, reals = self._state, self._reals
+        self._write_log()
+        piece, state[layout.PIECE_END], state[layout.CHANGES_SEEN] = self._clock.segment()
+        state[layout.PIECE_START] = piece.start_ns
+        reals[layout.PIECE_SECOND], reals[layout.PIECE_RATE] = piece.experiment_s, piece.rate
+        at = self._clock.now()
+        reals[_NOW] = at
+        reals[layout.LOG_DUE], state[layout.LOG_MOST] = self._reserve(at)
 
     def receive(self, hold: bool) -> bytes | None:
         """Forwards a batch up to the first frame that is the core's.
@@ -272,8 +278,8 @@ class DataPlane:
                 self.log, self.log_error = None, error
         state[_LOG_AT] = 0
         due = self._perform(actions)
-        if due is not None and due < self._end:
-            self._end = due
+        if due is not None:
+            state[layout.END] = min(state[layout.END], int(due * NS))
 
     def _call(self, hold: bool, fresh: int) -> None:
         at = self._clock.now()
@@ -411,7 +417,10 @@ def warm() -> None:
     router = Router(0, RouterOptions(), factory(COMPILED), 0, random.Random(0))
     state = router.forwarding()
     assert state is not None
-    plane = DataPlane(state, FixedClock(), FrameBuffers(1, 64), -1, 64, None, lambda _actions: None, math.inf)
+    buffers, clock = FrameBuffers(1, 64), FixedClock()
+    plane = DataPlane(state, clock, buffers, -1, 64, None, lambda _actions: None, Meter(), math.inf)
+    with select.epoll() as epoll:
+        plane.wait(epoll, 0.0)
     left = plane.put([bytes(60)])
     # No descriptor is valid: nothing is received.
     if left != bytes(60) or plane.receive(hold=False) is not None:

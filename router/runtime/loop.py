@@ -109,7 +109,15 @@ class RouterLoop:
 
             descriptor = sockets.messages.fileno()
             self._plane = DataPlane(
-                state, self._clock, sockets.buffers, descriptor, sockets.mtu, recorder, self._deliver, _TURN_S
+                state,
+                self._clock,
+                sockets.buffers,
+                descriptor,
+                sockets.mtu,
+                recorder,
+                self._deliver,
+                self._meter,
+                _TURN_S,
             )
         self._guard = guard
         self._link = Link(core.node, sockets, log, plane=self._plane, guard=guard, neighbours=core.neighbours)
@@ -300,7 +308,7 @@ class RouterLoop:
             self._began = time.monotonic()
         else:
             until = None if timeout is None else time.monotonic() + timeout
-            ready = plane.wait(self._epoll, until, self._meter)
+            ready = plane.wait(self._epoll, until)
             self._began = plane.woken
             if plane.log_error is not None:
                 self._stop_recording(plane.log_error)

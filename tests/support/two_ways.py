@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from router.clock.clock import FixedClock, Reading
+from router.clock import Piece
+from router.clock.clock import NEVER, FixedClock, Reading
+from router.clock.meter import Meter
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.protocol.events import Action, ControllerFrame, Deliver, Event, FrameReceived, Send
@@ -25,12 +28,25 @@ _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
 class _Clock(FixedClock):
-    """A clock that its router sets, and a test its rate."""
+    """A clock that stands still until its router or a test sets it."""
 
-    at, rate = 0.0, 1.0
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = 0.0
+        self._count = array("q", [0])
+        self.changes = memoryview(self._count)
+
+    def set(self, at: float, rate: float) -> None:
+        self.at, self._rate = at, rate
+        # Compiled code looks at the clock again.
+        self._count[0] += 1
 
     def now(self) -> float:
         return self.at
+
+    def segment(self) -> tuple[Piece, int, int]:
+        seen = self._count[0]
+        return Piece(0, self.at, 0.0), NEVER, seen
 
     def reading(self) -> Reading:
         return Reading(1e9, 0, self.rate)
@@ -122,13 +138,22 @@ class CompiledRouter(CoreRouter):
         recording: Path,
         descriptor: int = -1,
         turn_s: float = math.inf,
+        meter: Meter | None = None,
     ) -> None:
         super().__init__(node, options, recording)
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
         self.plane = DataPlane(
-            state, self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered, turn_s
+            state,
+            self.clock,
+            self.buffers,
+            descriptor,
+            MTU,
+            self.recorder,
+            self._delivered,
+            meter or Meter(),
+            turn_s,
         )
         self.decided = 0
         self.due: float | None = None

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from router.clock.clock import FixedClock
+from router.clock.meter import Meter
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.predicates import Message
@@ -27,9 +28,8 @@ def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_co
     received(router, 12, ra(12, "a = 1"))
     state = router.forwarding()
     assert state is not None
-    plane = DataPlane(
-        state, FixedClock(), FrameBuffers(1, MTU + 14), -1, MTU, None, lambda _actions: None, math.inf
-    )
+    buffers, meter = FrameBuffers(1, MTU + 14), Meter()
+    plane = DataPlane(state, FixedClock(), buffers, -1, MTU, None, lambda _actions: None, meter, math.inf)
     longest, long = long_message(1, 15_000), long_message(1, 14_000)
     (data,) = ethernet(long, 11, MTU)
     received(router, 11, longest)
