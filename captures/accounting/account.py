@@ -20,10 +20,10 @@ from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
 from captures.accounting.reconcile import TsharkError, tshark_counts
 from captures.accounting.spark_engine import Spark
-from captures.accounting.steps import Sources, Stages, Steps
+from captures.accounting.steps import START, Shown, Sources, Stages, Steps
 from captures.datasource.formats import DEFAULT_PARTITIONS, captured_frames
 from captures.rundir import RunLayout
-from captures.rundir.capture_list import LARGE_BYTES
+from captures.rundir.capture_list import LARGE_BYTES, SMALL_BYTES, captured_bytes
 from captures.rundir.files import RunFolderError
 from captures.rundir.measures import write_accounting
 from captures.spark.session import failed, spark_session
@@ -35,10 +35,8 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 #: The stages beside the queries.
-_INPUTS, _START, _TSHARK, _LOGS = "small files", "start of Spark", "tshark", "tables of logs"
-_EXPECTED = len((_INPUTS, _START, _TSHARK, _LOGS, *ANSWERS, *TABLES))
-#: Captures of fewer bytes than this make a small run: about 100,000 frames.
-_SMALL_BYTES = 20_000_000
+_INPUTS, _TSHARK, _LOGS = "small files", "tshark", "tables of logs"
+_EXPECTED = len((_INPUTS, START, _TSHARK, _LOGS, *ANSWERS, *TABLES))
 #: Threads for capinfos, the tables of logs, and the queries of Spark.
 _THREADS = 3
 #: Seconds of silence after Ctrl-C before "ending ..." is printed.
@@ -55,7 +53,7 @@ def account(
     *,
     spark: SparkSession | None = None,
     publish: Callable[[dict[str, Any]], None] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Shown | None = None,
 ) -> dict[str, Any]:
     """Accounts for a finished run: writes its tables, and returns keys of summary.json.
 
@@ -67,7 +65,7 @@ def account(
         spark: a session of `captures.spark.session`; None: a new session, whose start takes some seconds.
         publish: writes the summary with the keys, when the tables are in place. Until it has returned,
             readers treat the accounting as interrupted.
-        progress: takes lines of progress, in any thread.
+        progress: is called in any thread.
 
     Raises:
         RunFolderError: a file of the run folder is missing or malformed.
@@ -86,7 +84,7 @@ def account(
 
 
 def account_directly(
-    run_dir: Path, publish: Callable[[dict[str, Any]], None], progress: Callable[[str], None] | None = None
+    run_dir: Path, publish: Callable[[dict[str, Any]], None], progress: Shown | None = None
 ) -> dict[str, Any]:
     """Accounts for a run as `account`, on DuckDB in this process and without tshark.
 
@@ -126,7 +124,7 @@ def _accounted(
     with stages.stage(_INPUTS):
         inputs = Inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
-    size = sum(path.stat().st_size for path in files.values())
+    size = captured_bytes(layout)
     log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > LARGE_BYTES)
     # capinfos and the walks need no Spark: they run while it starts.
@@ -135,10 +133,10 @@ def _accounted(
         sources = Sources(inputs, files)
         preparing = pool.submit(_staged, stages, _LOGS, Sources.prepare, sources)
         with ExitStack() as stack:
-            with stages.stage(_START):
+            with stages.stage(START):
                 active = stack.enter_context(session)
                 require_reach(active, run_dir, folder)
-            own, small = active.newSession(), size < _SMALL_BYTES
+            own, small = active.newSession(), size < SMALL_BYTES
             frames = captured_frames(own, run_dir, 1 if small else DEFAULT_PARTITIONS)
             engine = Spark(own, frames, folder, small=small)
             steps = Steps(engine, sources, stages)

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -104,17 +104,30 @@ def values(inputs: Inputs) -> dict[str, str]:
 
 #: The most stages that a line of progress names.
 _NAMED = 3
+#: Stages that nothing overlaps, or that most others wait for: each begins a step of the progress.
+START = "start of Spark"
+_PHASES = (START, store.FRAMES, "summary", "tables")
+
+
+class Shown(Protocol):
+    """The progress of a command, such as `testbed.terminal.progress.Progress`."""
+
+    def step(self, name: str) -> None:
+        """Begins a step, whose duration is shown at the end."""
+
+    def update(self, text: str) -> None:
+        """Shows a line about the work under way."""
 
 
 class Stages:
     """Collects the stages of one accounting, which run in several threads.
 
     Args:
-        progress: takes a line of progress whenever a stage begins or ends, in any thread.
+        progress: is called whenever a stage begins or ends, in any thread.
         expected: number of the stages.
     """
 
-    def __init__(self, progress: Callable[[str], None] | None = None, expected: int = 0) -> None:
+    def __init__(self, progress: Shown | None = None, expected: int = 0) -> None:
         self.expected = expected
         self._progress = progress
         self._lock = threading.Lock()
@@ -137,17 +150,21 @@ class Stages:
 
     def _change(self, began: str | None = None, ended: tuple[float, StageTime] | None = None) -> None:
         with self._lock:
+            step = began if began in _PHASES else None
             if began is not None:
                 self._going.append(began)
             if ended is not None:
                 self._going.remove(ended[1]["name"])
                 self._done.append(ended)
+                step = "queries" if ended[1]["name"] == store.FRAMES else None
             count = max(self.expected, len(self._done) + len(self._going))
             names = ", ".join(self._going[:_NAMED]) + (", ..." if len(self._going) > _NAMED else "")
             line = f"{len(self._done)} of {count} stages" + (f"; {names}" if names else "")
             # Within the lock, so that the lines come in order.
             if self._progress is not None:
-                self._progress(line)
+                if step is not None:
+                    self._progress.step(step)
+                self._progress.update(line)
 
     def record(self, engine: str, master: str | None) -> Accounting:
         """The stages that have ended, for the run folder."""

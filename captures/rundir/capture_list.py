@@ -16,6 +16,8 @@ from topos import Link, Topology
 
 #: Bytes of captures, about a million frames, above which a JVM that compiles longer accounts faster.
 LARGE_BYTES = 200_000_000
+#: Captures of fewer bytes, about 100,000 frames, make a small run.
+SMALL_BYTES = 20_000_000
 #: The captures that a run keeps: of all links and host links, of links between routers, or none.
 Kept = Literal["all", "links", "none"]
 

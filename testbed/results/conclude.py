@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captures.rundir import RunLayout
+from captures.rundir.capture_list import SMALL_BYTES, captured_bytes
 from captures.rundir.clock import read_clock
 from captures.rundir.inputs import read_manifest
 from captures.rundir.measures import read_timings
@@ -22,7 +23,7 @@ from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.decide import write_oracle
 from testbed.support.errors import InputError, naming_a_full_disk
 from testbed.terminal.progress import Progress
-from testbed.terminal.summary import ENGINES, print_summary
+from testbed.terminal.summary import ENGINES, WHY_SPARK, print_summary
 
 if TYPE_CHECKING:
     from captures.spark.session import Session
@@ -77,14 +78,14 @@ def account_run(
 
     with progress.stage("oracle_s", "oracle"):
         judge_run(run, experiment)
+    if engine == "spark" and captured_bytes(run) < SMALL_BYTES:
+        progress.note(WHY_SPARK)
     with progress.stage("accounting_s", f"accounting on {ENGINES[engine]}"):
         try:
             if engine == "duckdb":
-                accounted = account_directly(run_dir, publish, progress.update)
+                accounted = account_directly(run_dir, publish, progress)
             else:
-                accounted = account(
-                    run_dir, master=master, spark=spark, publish=publish, progress=progress.update
-                )
+                accounted = account(run_dir, master=master, spark=spark, publish=publish, progress=progress)
         except (PcapError, BusyError, TooLargeError) as error:
             raise InputError(str(error)) from error
     return {**first, **accounted}

@@ -30,7 +30,7 @@ from captures.accounting import account as job
 from captures.spark.session import spark_session
 
 with spark_session(sys.argv[1]) as spark:
-    job._SMALL_BYTES = 0
+    job.SMALL_BYTES = 0
     summary = job.account(Path(sys.argv[2]), spark=spark)
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
 print(json.dumps({"summary": summary, "executors": executors}))

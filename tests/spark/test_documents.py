@@ -36,7 +36,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return folder
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "large":
-            patch.setattr(job, "_SMALL_BYTES", 0)
+            patch.setattr(job, "SMALL_BYTES", 0)
         job.account(folder, spark=request.getfixturevalue("spark"))
     return folder
 

@@ -77,7 +77,7 @@ def killing(write):
             os.kill(os.getpid(), signal.SIGKILL)
     return write_and_die
 store.write, store.write_arrow = killing(store.write), killing(store.write_arrow)
-job._SMALL_BYTES = 0
+job.SMALL_BYTES = 0
 job.account(Path(sys.argv[1])) if sys.argv[2] == "spark" else job.account_directly(Path(sys.argv[1]), print)
 """
 
@@ -140,7 +140,7 @@ def test_good_run_has_the_known_numbers(
 ) -> None:
     """Fragments, sequence numbers of 64 bits and repeated captures are in this folder."""
     if not small:
-        monkeypatch.setattr(job, "_SMALL_BYTES", 0)
+        monkeypatch.setattr(job, "SMALL_BYTES", 0)
     summary = _agree(good_run().write(tmp_path / "run"), spark)
     assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
     # RA: 1 to 0 and 2; 2 to 1, 1 to 0. MSG: message 1 in two fragments over two links, message 3 over one.

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,18 +88,21 @@ def test_a_capture_counts_as_large_as_it_is_read(tmp_path: Path) -> None:
 
 def test_stages_are_reported_and_kept() -> None:
     lines: list[str] = []
-    stages = Stages(lines.append, expected=3)
+    shown = SimpleNamespace(update=lines.append, step=lambda name: lines.append(f"step {name}"))
+    stages = Stages(shown, expected=3)
     with stages.stage("frames"):
         with stages.stage("talkers"):
             pass
         with pytest.raises(ValueError, match="no totals"), stages.stage("totals"):
             raise ValueError("no totals")
     assert lines == [
+        "step frames",
         "0 of 3 stages; frames",
         "0 of 3 stages; frames, talkers",
         "1 of 3 stages; frames",
         "1 of 3 stages; frames, totals",
         "2 of 3 stages; frames",
+        "step queries",
         "3 of 3 stages",
     ]
     record = stages.record("spark", "local[2]")
