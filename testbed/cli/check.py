@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from captures.spark.folder import remove_abandoned
-from testbed.cli.arguments import add_experiment, add_force, add_runs, load
+from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load
+from testbed.cli.prepared import has_room
 from testbed.emulation.network.cleanup import clean_dead_runs
-from testbed.emulation.run.demand import capacity, demand, estimate, shortages
+from testbed.emulation.run.demand import accounting, capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.generate import generate
@@ -30,6 +31,8 @@ def check_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     add_runs(parser)
     add_force(parser)
+    add_master(parser, "local[2]")
+    add_engine(parser)
 
 
 def check_command(arguments: Namespace) -> int:
@@ -45,7 +48,10 @@ def check_command(arguments: Namespace) -> int:
     put(describe(experiment, workload))
     made = estimate(experiment, workload)
     needed = demand(experiment, made)
-    for heading, text in [("work", made.describe()), *needed.describe(), ("machine", _machine())]:
+    ahead = has_room(experiment, arguments.master)
+    after = accounting(experiment, made, arguments.engine, arguments.master, prepared=ahead)
+    rows = [("work", made.describe()), *needed.describe(), ("accounting", after), ("machine", _machine())]
+    for heading, text in rows:
         put(f"  {heading:11} {text}")
     if (warning := made.warning(experiment)) is not None:
         put(f"warning: {warning}")

@@ -11,6 +11,7 @@ to the receivers that want it; an RA goes to every router, as long as no other c
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import shutil
@@ -35,6 +36,7 @@ from testbed.experiments.events import Place
 from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.attention_predictions import Fluid
 from testbed.support.errors import MachineError
+from testbed.terminal.summary import ENGINES, WHY_SPARK
 
 #: CPU seconds of a message that crosses a link, with its share of deliveries: routers, Open vSwitch,
 #: captures, kernel and applications together, as `./run.sh bench emulated_hops` prints them (*machine*;
@@ -61,6 +63,7 @@ class Estimate:
         rate: the greatest rate of the experiment clock at which nothing is late.
         kinds: of the frames of `message_hops` and `ra_hops`.
         publications: uploads of the attention-limited service.
+        slow: time that this machine takes over that of the measured constants.
     """
 
     message_hops: float
@@ -70,6 +73,12 @@ class Estimate:
     rate: float
     kinds: tuple[str, str] = ("messages", "RAs")
     publications: int = 0
+    slow: float = 1.0
+
+    def link_frames(self, experiment: Experiment) -> float:
+        """Returns the frames over links in the whole run."""
+        # In the opening, every receiver's RA goes over the links of a tree.
+        return (self.message_hops + self.ra_hops) * experiment.duration_s + self.opening_hops
 
     def describe(self) -> str:
         data, control = self.kinds
@@ -114,6 +123,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
         opening_hops=float(len(opening) * links),
         opening_s=slow * len(opening) * links * _RA_S / cpus,
         rate=_rate(slow * (message_hops * _MESSAGE_S + ra_hops * _RA_S)),
+        slow=slow,
     )
 
 
@@ -152,6 +162,7 @@ def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
         rate=_rate(slow * (publications + subscriptions) / experiment.duration_s * _RA_S),
         kinds=("publications", "subscriptions and notifications"),
         publications=uploads,
+        slow=slow,
     )
 
 
@@ -211,6 +222,16 @@ _BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
 _TAKE_DOWN_S = (0.9, 5.3e-3, 12.1e-6)
 #: Bytes of captures, recordings, logs and tables: of a run, of each router, and for each frame over a link.
 _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
+#: Of an accounting (prepared: in a session of Spark that was started beside the emulation): wall seconds of a
+#: run and for each captured frame, bytes of memory of a run, for each captured frame, and at most. As
+#: docs/reference/measured.md has them of `cbcb account RUN --engine ENGINE`, divided by `_slowness` then.
+_ACCOUNTING = {
+    "prepared": (4.0, 50e-6, 1.0e9, 10e3, 2.1e9),
+    "spark": (12.0, 50e-6, 1.0e9, 10e3, 2.1e9),
+    "duckdb": (0.5, 40e-6, 0.23e9, 3.8e3, math.inf),
+}
+#: Captured frames for each that crosses a link: those of host links count, too. Frames of a small run.
+_CAPTURED_PER_HOP, _SMALL_FRAMES = 2.6, 100_000
 #: The control groups (version 2), as this process or its container sees them, and its own.
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 #: Share of the free memory and disk that a run may take without a warning being due.
@@ -234,9 +255,14 @@ class Demand:
             (
                 "takes",
                 f"about {self.processes} processes, {_size(self.memory_bytes)} of memory, "
-                f"{_size(self.disk_bytes)} of disk, {self.descriptors} open files in one process",
+                f"{_size(self.disk_bytes)} of disk with tables and report, {self.descriptors} open files in "
+                "one process",
             ),
-            ("wall time", f"about {_time(self.wall_s)}, of which {_time(self.bring_up_s)} for bring-up"),
+            (
+                "wall time",
+                f"about {_time(self.wall_s)}, of which {_time(self.bring_up_s)} for bring-up, and the "
+                "accounting after that",
+            ),
         ]
 
 
@@ -251,7 +277,7 @@ class Capacity:
 
 
 def demand(experiment: Experiment, work: Estimate) -> Demand:
-    """Estimates the demand of an emulation, without its accounting."""
+    """Estimates the demand of an emulation; the disk is that of its accounting, too."""
     routers = len(experiment.topology.nodes)
     scale = experiment.time_scale
     rate = min(experiment.fastest, CAUTION * work.rate) if scale == AUTO else scale
@@ -259,8 +285,6 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
         base + share * routers + pair * routers**2 for base, share, pair in (_BRING_UP_S, _TAKE_DOWN_S)
     )
     groups = -(-routers // switches_per_daemon(routers))
-    # In the opening, every receiver's RA goes over the links of a tree.
-    frames = (work.message_hops + work.ra_hops) * experiment.duration_s + work.opening_hops
     # Only the attention-limited service has publications, and a cache.
     cached = min(work.publications, experiment.service.of_kind.cache_publications) if work.publications else 0
     network = _MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PAIR * routers**2
@@ -272,10 +296,31 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
         + _MEMORY_PER_PREDICATE * work.opening_hops
         + _MEMORY_PER_PUBLICATION * routers * cached,
         descriptors=descriptors_needed(routers),
-        disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
+        disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * work.link_frames(experiment),
         bring_up_s=up_s,
         wall_s=up_s + work.opening_s + experiment.duration_s / rate + down_s,
     )
+
+
+def accounting(experiment: Experiment, work: Estimate, engine: str, master: str, prepared: bool) -> str:
+    """Describes the demand of an accounting, and why it is on Spark where DuckDB takes less.
+
+    Args:
+        engine: `spark` or `duckdb`.
+        master: Spark's master URL.
+        prepared: whether the session of Spark starts beside the emulation.
+    """
+    frames = _CAPTURED_PER_HOP * work.link_frames(experiment)
+
+    def demand_of(way: str) -> str:
+        run_s, frame_s, run_bytes, frame_bytes, most = _ACCOUNTING[way]
+        taken = _time(work.slow * (run_s + frame_s * frames))
+        return f"about {taken} and {_size(min(run_bytes + frame_bytes * frames, most))} of memory"
+
+    if engine != "spark":
+        return f"{demand_of(engine)} on {ENGINES[engine]}"
+    text = f"{demand_of('prepared' if prepared else engine)} on Spark ({master})"
+    return f"{text}. {WHY_SPARK}: {demand_of('duckdb')}" if frames < _SMALL_FRAMES else text
 
 
 def capacity(runs: Path) -> Capacity:

@@ -156,10 +156,13 @@ def test_workload_false_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [each for each in SECTIONS.values() if each])
-def test_every_field_of_a_section_is_an_option(options: type) -> None:
+def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) -> None:
+    declared = options_of(options)
     # The options of a service are those of its own class.
     names = [field.name for field in fields(options) if field.name != "of_kind"]
-    assert [option.key for option in options_of(options)] == names
+    assert [option.key for option in declared] == names
+    for option in declared:
+        assert option.doc.endswith("."), option.key
 
 
 #: The section, as an error names it -> a text of `_FULL`, the text in its place, and the problem.
@@ -173,7 +176,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
             'name = "../x"',
             (
                 'name: "../x" is not valid; expected a name of 1 to 100 printable characters '
-                "(at most 200 bytes) without '/' that begins with neither '.' nor '-'"
+                "(at most 200 bytes) without '/' that does not begin with '.'"
             ),
         ),
         ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),

@@ -20,6 +20,7 @@ from testbed.emulation.run.demand import (
     Capacity,
     Demand,
     Estimate,
+    accounting,
     capacity,
     demand,
     estimate,
@@ -35,7 +36,9 @@ from testbed.experiments.events import Event, Publish, Refresh, Register, SendMe
 from testbed.experiments.workload.generate import generate
 from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.terminal.progress import Progress
+from testbed.terminal.summary import WHY_SPARK
 from tests.support.attention_experiment import experiment as attention_experiment
+from tests.support.optional import some
 from tests.support.paths import ROOT
 from topos.generators import line
 
@@ -167,6 +170,7 @@ def test_check_refuses_what_the_machine_cannot_hold_unless_forced(force: list[st
     assert done.returncode == status, done.stderr
     assert re.search(r"^  takes       about 143 processes, 1\.\d GB of memory, ", done.stdout, re.MULTILINE)
     assert "  wall time   about " in done.stdout
+    assert re.search(r"^  accounting  about .* on Spark \(local\[2\]\)", done.stdout, re.MULTILINE)
     refusal = "refused here: open files: takes 600, the limit is 400 (`ulimit -Hn`)\n"
     assert (refusal in done.stdout) == (status == 3)
 
@@ -253,6 +257,27 @@ def test_a_check_of_table_1_names_publications_and_renewals(capsys: pytest.Captu
     assert "20000 publications, 400 subscriptions, 293 renewals\n" in printed
     assert " publications and " in printed
     assert "messages" not in printed and "predicates" not in printed
+
+
+def test_the_accounting_names_its_engine_and_the_other_one_where_a_run_is_small() -> None:
+    """The demand grows with frames and with what else the machine does; by engine and start of Spark."""
+    experiment = load_experiment(find_experiment("ring5"), {"duration_s": "100"})
+    large = replace(WORK, opening_hops=1e6)
+    on_spark = accounting(experiment, WORK, "spark", "local[2]", prepared=False)
+    text, duckdb = on_spark.split(f" of memory on Spark (local[2]). {WHY_SPARK}: ")
+    assert "duckdb" in WHY_SPARK and text.startswith("about ")
+    assert accounting(experiment, WORK, "duckdb", "local[2]", prepared=True).startswith(f"{duckdb} on DuckDB")
+    seconds = [
+        _seconds(accounting(experiment, work, "spark", "spark://a:1", prepared))
+        for work, prepared in ((WORK, True), (WORK, False), (replace(WORK, slow=3.0), False), (large, False))
+    ]
+    assert seconds == sorted(set(seconds)) and seconds[2] == pytest.approx(3 * seconds[1], rel=0.05)
+    assert accounting(experiment, large, "spark", "spark://a:1", False).endswith("on Spark (spark://a:1)")
+
+
+def _seconds(text: str) -> float:
+    found = some(re.match(r"about ([\d.]+) (s|min) ", text))
+    return float(found[1]) * {"s": 1, "min": 60}[found[2]]
 
 
 def test_a_rate_beyond_the_estimate_is_warned_of() -> None:

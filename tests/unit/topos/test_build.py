@@ -52,7 +52,8 @@ def test_nodes_are_sorted_by_id() -> None:
             [LinkSpec(0, 1), LinkSpec(1, 0)],
             "link 1: 1-0: these nodes are joined already by link 0",
         ),
-        (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost: 0 is not valid; expected an integer, 1 or more"),
+        (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost is 0; expected a positive integer"),
+        (_nodes(2), [LinkSpec(0, 1, True)], "cost is True; expected a positive integer"),
         (
             _nodes(3),
             [LinkSpec(0, 1, 2**63 - 1), LinkSpec(1, 2, 2**63 - 1)],
@@ -65,7 +66,13 @@ def test_nodes_are_sorted_by_id() -> None:
             "link 1: 1-2: with cost 1 the costs of all links add up to "
             "4611686018427387904 or more; expected at most 4611686018427387903",
         ),
-        (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms: nan is not valid; expected a number"),
+        (_nodes(2), [LinkSpec(0, 1, bandwidth_mbps=0)], "bandwidth_mbps is 0; expected a number above 0"),
+        (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms is nan; expected a number from 0 up"),
+        (
+            _nodes(2),
+            [LinkSpec(0, 1, loss_percent=101)],
+            "loss_percent is 101; expected a number from 0 to 100",
+        ),
         (
             _nodes(10),
             [LinkSpec(0, i) for i in (1, 2, 3, 5, 6, 8)] + [LinkSpec(4, 7), LinkSpec(7, 9)],
@@ -88,9 +95,18 @@ def test_what_is_not_a_topology_is_refused(nodes: list[Node], links: list[LinkSp
 
 
 @pytest.mark.parametrize("name", GENERATORS)
+def test_every_parameter_is_an_option_with_a_sentence(name: str) -> None:
+    generator = GENERATORS[name]
+    parameters = inspect.signature(generator.make).parameters
+    assert list(generator.parameters) == list(parameters)
+    for each, declared in generator.parameters.items():
+        assert declared.doc.endswith(".")
+        assert declared.required == (parameters[each].default is inspect.Parameter.empty)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
 def test_the_least_sizes_make_a_topology(name: str) -> None:
     generator = GENERATORS[name]
-    assert list(generator.parameters) == list(inspect.signature(generator.make).parameters)
     topology = generator.generate({each.key: each.low for each in generator.options if each.required})
     assert topology.nodes
 
