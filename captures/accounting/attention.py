@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,10 +94,9 @@ def overload(router_counters: Mapping[int, Mapping[str, Any]]) -> int:
 
 def received(router_counters: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:
     """Returns the frames that routers received, by type."""
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for counters in router_counters.values():
-        for kind, count in counters["frames_received"].items():
-            totals[kind] = totals.get(kind, 0) + count
+        totals.update(counters["frames_received"])
     return totals
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import networkx as nx
@@ -40,15 +39,6 @@ _LINKS = pa.schema(
 )
 #: A tree towards a source: node -> the next node; the source is left out.
 Tree = Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class Baselines:
-    """Arrow tables with a row for each message of which the tree is known, and for each direction of a
-    link."""
-
-    baselines: pa.Table
-    link_baselines: pa.Table
 
 
 def tree_of(source: int, parents: Mapping[int, int]) -> Tree:
@@ -107,8 +97,11 @@ def message_epochs(sent: pa.Table, trees: pa.Table, seen: pa.Table) -> dict[tupl
 
 def compute(
     topology: Topology, sent: pa.Table, trees: pa.Table, oracle: pa.Table, seen: pa.Table
-) -> Baselines:
-    """Returns the crossings of the three ways, message by message and link by link.
+) -> dict[str, pa.Table]:
+    """Returns the tables `baselines` and `link_baselines`: the crossings of the three ways.
+
+    `baselines` has a row for each message of which the tree is known, `link_baselines` one for each
+    direction of a link.
 
     Args:
         sent: the messages that applications sent.
@@ -151,7 +144,7 @@ def compute(
         for link in topology.links
         for ends in ((link.u, link.v), (link.v, link.u))
     ]
-    return Baselines(as_table(rows, _MESSAGES), as_table(of_links, _LINKS))
+    return {"baselines": as_table(rows, _MESSAGES), "link_baselines": as_table(of_links, _LINKS)}
 
 
 def trees_of(trees: pa.Table) -> tuple[dict[_Key, Tree], dict[_Key, list[tuple[int, int]]]]:

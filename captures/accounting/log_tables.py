@@ -36,12 +36,8 @@ DECLARED = pa.schema(
 OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64()), ("confirmed_ns", pa.int64())])
 
 
-@dataclass(frozen=True, slots=True)
-class FirstPredicate:
-    """A node's first predicate: times of the request and of the confirmation, ns since 1970 UTC."""
-
-    requested_ns: int
-    confirmed_ns: int
+#: Of a node's first predicate, the times of the request and of the confirmation, ns since 1970 UTC.
+FirstPredicate = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +112,8 @@ def application_tables(run: RunLayout) -> ApplicationTables:
             requested_ns, in_force = recorded.change.requested_ns, recorded.change.in_force
             text = format_predicate(in_force)
             declared.append((node, app, t_ns, text, len(in_force), requested_ns, len(declared)))
-            if in_force and (node not in first or requested_ns < first[node].requested_ns):
-                first[node] = FirstPredicate(requested_ns, t_ns)
+            if in_force and (node not in first or requested_ns < first[node][0]):
+                first[node] = requested_ns, t_ns
         events.append((t_ns, requested_ns, node, app, line["event"], *message, text))
     with _expecting(str(run.applications_folder)):
         return ApplicationTables(
@@ -174,19 +170,9 @@ def oracle_table(run: RunLayout) -> pa.Table:
 
 
 def oracle_rows(answers: Iterable[OracleAnswer]) -> pa.Table:
-    rows = [
-        (
-            line["source"],
-            signed64(line["seq"]),
-            line["sent_ns"],
-            line["node"],
-            line["app"],
-            line["expected"],
-            line["decided"],
-        )
-        for line in answers
-    ]
-    return as_table(rows, TABLES["oracle"].schema)
+    schema = TABLES["oracle"].schema
+    rows = ({**line, "seq": signed64(line["seq"])} for line in answers)
+    return as_table((tuple(row[name] for name in schema.names) for row in rows), schema)
 
 
 def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:
@@ -205,8 +191,7 @@ def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine])
 
 def opening_table(opening: Mapping[int, FirstPredicate]) -> pa.Table:
     """The opening predicates with the columns of `OPENING`."""
-    rows = [(node, first.requested_ns, first.confirmed_ns) for node, first in sorted(opening.items())]
-    return as_table(rows, OPENING)
+    return as_table([(node, *times) for node, times in sorted(opening.items())], OPENING)
 
 
 def as_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

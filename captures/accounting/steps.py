@@ -268,7 +268,7 @@ class Steps:
         elif name in texts():
             self._engine.define(name, self.written_out(texts()[name]), shared=shared)
         elif name in MADE:
-            self._engine.register(name, getattr(self._baselines, name))
+            self._engine.register(name, self._baselines[name])
         elif name != CAPTURED:
             self._engine.register(name, self.sources[name])
 
@@ -289,7 +289,7 @@ class Steps:
         return written_out(text, self.sources.inputs.clock, {**self._values, **others})
 
     @cached_property
-    def _baselines(self) -> baselines.Baselines:
+    def _baselines(self) -> dict[str, pa.Table]:
         inputs, trees, oracle = self.sources.inputs, self.sources["trees"], self.sources["oracle"]
         return baselines.compute(inputs.topology, inputs.log.sent, trees, oracle, self.seen)
 

@@ -26,15 +26,8 @@ Ports = Mapping[int, Mapping[int, Mapping[str, int]]]
 
 def frames_by_type(totals: Iterable[Total]) -> dict[str, Any]:
     """Frames and bytes by type, on links and on host links; the share of control frames on links."""
-    by: dict[str, Counter[str]] = {
-        key: Counter()
-        for key in (
-            "frames_by_type",
-            "bytes_by_type",
-            "frames_by_type_host_links",
-            "bytes_by_type_host_links",
-        )
-    }
+    places = ("", "_host_links")
+    by = {f"{what}_by_type{where}": Counter[str]() for what in ("frames", "bytes") for where in places}
     captured = undecodable = 0
     for row in totals:
         where = "" if row.kind == "link" else "_host_links"

@@ -153,7 +153,7 @@ class PcapSource(DataSource):
         Raises:
             OptionError: the table has no such column, or one of another type.
         """
-        options, view = self.options_and_view()
+        options, view = options_and_view(self.name(), self.options)
         known = self._views[view.name]
         for column in schema.fields:
             if column.name not in known:
@@ -165,14 +165,6 @@ class PcapSource(DataSource):
             if found != expected.replace(" ", ""):
                 raise OptionError(f"{self.name()}: schema: {column.name} is {found}; expected {expected}")
         return options, replace(view, columns=tuple(column.name for column in schema.fields))
-
-    def options_and_view(self) -> tuple[ReadOptions, views.View]:
-        """The checked options, and the table that they describe.
-
-        Raises:
-            OptionError: an option is unknown, missing or malformed.
-        """
-        return options_and_view(self.name(), self.options)
 
 
 class CbcbSource(PcapSource):

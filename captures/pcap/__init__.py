@@ -109,12 +109,14 @@ def section_order(block: bytes) -> str | None:
     return _ORDER_MAGIC.get(block[8:12])
 
 
-def section_defect(block: bytes, order: str) -> str | None:
-    """Why a section of pcapng cannot be read; None: it can be read."""
-    major, minor = struct.unpack_from(order + "HH", block, 12)
-    return (
-        None if major == _PCAPNG_MAJOR else f"pcapng of version {major}.{minor}; expected {_PCAPNG_MAJOR}.0"
-    )
+def section_defect(block: bytes) -> str | None:
+    """Why a block begins a section of pcapng that cannot be read; None: it can be read, or is no section."""
+    order = section_order(block) if is_pcapng(block) else None
+    if order is not None:
+        major, minor = struct.unpack_from(order + "HH", block, 12)
+        if major != _PCAPNG_MAJOR:
+            return f"pcapng of version {major}.{minor}; expected {_PCAPNG_MAJOR}.0"
+    return None
 
 
 def read_interface(block: bytes, order: str) -> Interface:

@@ -216,7 +216,8 @@ def _places(given: str) -> list[_Place]:
 
 def _alternatives(given: str) -> list[str]:
     """The texts without braces; braces in `[...]`, and braces that are not closed, stand for themselves."""
-    opened = _outside_brackets(given).find("{")
+    # The text with other characters in place of sets of characters.
+    opened = re.sub(r"\[[^\]/]*\]", lambda found: "x" * len(found[0]), given).find("{")
     if opened < 0:
         return [given]
     depth, parts, start = 0, list[str](), opened + 1
@@ -231,11 +232,6 @@ def _alternatives(given: str) -> list[str]:
             heads = [given[:opened] + each for part in parts for each in _alternatives(part)]
             return [head + tail for head in heads for tail in tails]
     return [given]
-
-
-def _outside_brackets(given: str) -> str:
-    """The text with other characters in place of sets of characters (`[...]`)."""
-    return re.sub(r"\[[^\]/]*\]", lambda found: "x" * len(found[0]), given)
 
 
 def _place(given: str) -> _Place:

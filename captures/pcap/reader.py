@@ -226,7 +226,7 @@ class PcapReader:
                     if size < 0 or control[4:8] != control[-4:]:
                         self.defect = f"the block at byte {self.position} is damaged"
                         return
-                    defect = self._version_defect(control)
+                    defect = pcap.section_defect(control)
                     if defect is not None and self.position == 0:
                         raise PcapError(f"{self.path}: {defect}")
                     if defect is not None:
@@ -318,12 +318,6 @@ class PcapReader:
         size = int.from_bytes(head[4:8], "big" if order == ">" else "little")
         least = 28 if pcap.is_pcapng(head) else 20
         return size if least <= size <= _MOST_BLOCK_BYTES and size % 4 == 0 else -1
-
-    @staticmethod
-    def _version_defect(block: bytes) -> str | None:
-        """Why a section block cannot be read; None: it can be read, or is no section block."""
-        order = pcap.section_order(block) if pcap.is_pcapng(block) else None
-        return None if order is None else pcap.section_defect(block, order)
 
     def _control(self, block: bytes, offset: int) -> bool:
         """Interprets a section or interface block at `offset`. Returns False for an interface too many."""

@@ -202,7 +202,9 @@ class ApplicationsFollower:
         until_ns = time.time_ns() - _WRITTEN_NS if is_private(self._run) else NEVER_NS
         for path in _files(self._run):
             if path not in self._followers:
-                self._followers[path] = Follower(path, _located)
+                self._followers[path] = Follower(
+                    path, lambda where, line: (where, _event(APPLICATION_EVENTS, where, line))
+                )
             self._waiting[path].extend(self._followers[path].read())
         ready = heapq.merge(*(_taken(waiting, until_ns) for waiting in self._waiting.values()), key=_time)
         return [self._predicates.take(where, event) for where, event in ready]
@@ -212,10 +214,6 @@ def _taken(waiting: deque[_Located], until_ns: int) -> Iterator[_Located]:
     """Takes the events up to a time from the front of a queue."""
     while waiting and _time(waiting[0]) <= until_ns:
         yield waiting.popleft()
-
-
-def _located(where: str, line: bytes) -> _Located:
-    return where, _event(APPLICATION_EVENTS, where, line)
 
 
 def _files(run: RunLayout) -> list[Path]:

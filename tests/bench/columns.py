@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from captures.datasource.formats import CaptureReader, CbcbSource
+from captures.datasource.formats import CaptureReader
+from captures.datasource.opening import options_and_view
 from captures.rundir import RunLayout
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.frames import Body, FrameType, SenderRequest
@@ -74,7 +75,7 @@ def _show(name: str, measured: list[tuple[int, float]]) -> None:
 
 def _read(path: Path, options: dict[str, str], *, compiled: bool) -> tuple[int, float]:
     """Returns the frames, and the processor seconds for reading and decoding."""
-    options_of, view = CbcbSource({"path": str(path), **options}).options_and_view()
+    options_of, view = options_and_view("cbcb", {"path": str(path), **options})
     parts = [part for group in CaptureReader(options_of, view).partitions() for part in group.parts]
     frames, started = 0, time.process_time()
     with loops(compiled=compiled):

@@ -46,7 +46,7 @@ def test_crossings_of_the_three_ways() -> None:
         ),
         pa.Table.from_pylist([each | {"epoch": 1} for each in messages]),
     )
-    columns = found.baselines.to_pydict()
+    columns = found["baselines"].to_pydict()
     assert columns["receivers"] == [3, 1, 1]
     assert {way: columns[way] for way in WAYS} == {
         "broadcast": [3, 3, 3],
@@ -55,7 +55,7 @@ def test_crossings_of_the_three_ways() -> None:
     }
     crossed = {
         (row["from_node"], row["to_node"]): tuple(row[way] for way in WAYS)
-        for row in found.link_baselines.to_pylist()
+        for row in found["link_baselines"].to_pylist()
     }
     assert crossed == dict.fromkeys([(1, 0), (2, 1), (3, 2), (3, 0)], (0, 0, 0)) | {
         (0, 1): (3, 2, 2),

@@ -22,6 +22,7 @@ from scapy.layers.l2 import Ether
 
 import captures
 from captures.datasource.formats import CbcbSource, PcapSource
+from captures.datasource.opening import options_and_view
 from captures.datasource.options import OptionError, read_options
 from captures.datasource.views import PCAP_VIEWS, MalformedPacketError, view_of
 from captures.frames.columns import PACKET_COLUMNS
@@ -224,7 +225,7 @@ def test_modes_say_what_becomes_of_a_file_that_ends_in_a_record(tmp_path: Path) 
 )
 def test_malformed_options_are_errors(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        PcapSource({"path": "x", **given}).options_and_view()
+        options_and_view("pcap", {"path": "x", **given})
 
 
 def test_files_are_chosen_by_the_time_of_their_change(tmp_path: Path) -> None:

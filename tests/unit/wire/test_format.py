@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scapy.layers.l2 import Ether
 
-from router.predicates import Operator, Type
-from router.wire import format
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
+from router.wire import codec, format, layers
 from router.wire.bodies import BODIES
 from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Occurs, Part, Tlv
 from router.wire.format_frames import FRAMES, REASONS
 from router.wire.format_tlvs import OPERATORS, TLVS, VALUES
+from router.wire.frames import Frame
 from router.wire.generate import BLOCKS, generated
 from router.wire.header import (
+    ETHERTYPE,
     HEADER_LENGTH,
     HEADER_OFFSETS,
     SIZES,
@@ -21,9 +28,10 @@ from router.wire.header import (
     Header,
     decode_header,
 )
-from tests.support.packets import payload_of, tlvs_in
-from tests.support.whole_frames import decode
-from tests.vectors.wire_vectors import MALFORMED, WHOLE
+from tests.support.packets import crafted, payload_of, tlvs_in, to_frame
+from tests.support.tree_entries import TreeEntry, table_of
+from tests.support.whole_frames import decode, encode
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole, by_name
 
 
 def test_every_number_has_one_row() -> None:
@@ -115,3 +123,98 @@ def test_reasons_of_the_header_are_found_in_the_header() -> None:
 def test_generated_blocks_are_up_to_date(path: Path) -> None:
     """If not: `python -m router.wire.generate`."""
     assert path.read_text(encoding="utf-8") == generated(path)
+
+
+# Scapy layers have the bytes and fields of the codec, on the golden vectors.
+
+
+ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
+
+
+def parts(packet: Any) -> list[Any]:
+    """The known TLVs of a dissected packet."""
+    body = packet[layers.CBCB].payload
+    return [tlv for tlv in getattr(body, "tlvs", []) if not isinstance(tlv, layers.UnknownTlv)]
+
+
+@pytest.mark.parametrize("vector", WHOLE, ids=by_name)
+def test_the_fields_of_each_vector_are_those_of_its_frame(vector: Whole) -> None:
+    packet, body = layers.CBCB(vector.payload), vector.frame.body
+    for name, value in decode_header(vector.payload)._asdict().items():
+        assert packet.getfieldval(name) == value, name
+    assert (packet.version, packet.reserved) == (1, 0)
+    for part in parts(packet):
+        for field in part.fields_desc:
+            name = field.name.removeprefix("publication_").removeprefix("subscription_")
+            if isinstance(getattr(body, name, None), int):
+                assert part.getfieldval(field.name) == getattr(body, name), name
+
+
+@pytest.mark.parametrize("vector", WHOLE, ids=by_name)
+def test_builds_each_vector_from_its_fields_alone(vector: Whole) -> None:
+    packet = Ether(ETHERNET + vector.payload)
+    assert packet.type == ETHERTYPE
+    assert to_frame(packet) == vector.frame
+    assert bytes(crafted(packet)) == ETHERNET + vector.payload
+
+
+@pytest.mark.parametrize("vector", FRAGMENTED, ids=by_name)
+def test_fragments_carry_a_part_of_the_body(vector: Fragmented) -> None:
+    packets = [Ether(ETHERNET + payload) for payload in vector.payloads]
+    assert [packet[layers.CBCB].fragment_index for packet in packets] == list(range(len(packets)))
+    body = b"".join(packet[layers.Fragment].load for packet in packets)
+    assert body == codec.encode_body(vector.frame)
+    with pytest.raises(DecodeError, match="bad_fragment"):
+        to_frame(packets[0])
+
+
+@pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
+def test_shows_malformed_frames_and_keeps_their_bytes(vector: Malformed) -> None:
+    packet = Ether(ETHERNET + vector.payload)
+    assert packet.show(dump=True)
+    assert bytes(packet) == ETHERNET + vector.payload
+    if len(vector.payload) >= HEADER_LENGTH:
+        with pytest.raises(DecodeError) as caught:
+            to_frame(packet)
+        assert caught.value.reason == vector.reason
+
+
+def test_crafted_packet_takes_type_and_lengths_from_its_parts() -> None:
+    price = layers.Constraint(attribute_name=b"price", value_type=2, operator=3, value=400)
+    packet = (
+        Ether(dst="03:00:00:00:00:01", src="02:cb:00:00:00:03")
+        / layers.CBCB(issuer=3, seq=17, epoch=2)
+        / layers.RA(tlvs=[layers.Filter(constraints=[price])])
+    )
+    assert bytes(packet)[:14] == ETHERNET
+    assert to_frame(packet).body == parse_predicate("price < 400")
+
+
+def test_long_lists_are_dissected_to_the_end() -> None:
+    many = range(1, 302)
+    price = [Constraint(f"a{number}", Type.INTEGER, Operator.EQ, number) for number in many]
+    children = tuple(many)
+    table = table_of(tuple((n, n) for n in many), (TreeEntry(0, 0, children, 301), TreeEntry(1, 1, (), 0)))
+    for kind, body in (
+        (FrameType.RA, Predicate((Filter(tuple(price)),))),
+        (FrameType.TABLE, table),
+        (FrameType.MSG, Message({f"a{number}": number for number in many})),
+    ):
+        frame = Frame(kind, 0, 1, 1, 1, body)
+        packet = layers.CBCB(encode(frame))
+        assert to_frame(packet) == frame
+        packet.clear_cache()
+        assert bytes(packet) == encode(frame)
+
+
+def test_a_whole_number_is_a_double_where_the_type_says_so() -> None:
+    for value_type, value in ((int(Type.DOUBLE), 300.0), (int(Type.INTEGER), 300)):
+        attribute = layers.Attribute(attribute_name=b"p", value_type=value_type, value=300)
+        frame = to_frame(layers.CBCB(issuer=1, seq=1, epoch=1) / layers.MSG(tlvs=[attribute]))
+        assert repr(frame.body) == repr(Message({"p": value}))
+
+
+def test_importing_the_layers_does_not_import_all_of_scapy() -> None:
+    program = "import sys, router.wire.layers; print('scapy.all' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
