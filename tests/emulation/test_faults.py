@@ -337,11 +337,7 @@ def test_one_switch_is_restarted_alone(run_dir: Path, found: dict[str, Row], log
         if event["event"] in ("switch_disconnected", "switch_connected", "pipeline_installed")
     ]
     # Its connection is made again, and its rules; the four beside it keep theirs.
-    assert connections == [
-        ("switch_disconnected", 1),
-        ("switch_connected", 1),
-        ("pipeline_installed", 1),
-    ]
+    assert connections == [("switch_disconnected", 1), ("switch_connected", 1), ("pipeline_installed", 1)]
     # An epoch without its node, in which the others go on, and one with it.
     assert [event["routers"] for event in during if event["event"] == "committed"] == [4, 5]
     (gone, back) = (event["t_ns"] for event in during if event["event"] == "committed")

@@ -158,13 +158,7 @@ def test_routers_whose_links_came_and_went_are_replayed(run_dir: Path) -> None:
         router = state_at(RunLayout(run_dir).recording(3), t_ns + 10**8)
         states.append((router.epoch, sorted(router.interfaces().values())))
     assert [epoch for epoch, _ in states] == list(range(1, 2 + len(EVENTS)))
-    assert [neighbours for _, neighbours in states] == [
-        *([[2, 4]] * 2),
-        [4],
-        *([[2, 4]] * 2),
-        [2],
-        [2, 4],
-    ]
+    assert [neighbours for _, neighbours in states] == [*([[2, 4]] * 2), [4], *([[2, 4]] * 2), [2], [2, 4]]
 
 
 def test_a_router_that_is_cut_off_says_what_it_could_not_send(run_dir: Path) -> None:

@@ -7,20 +7,9 @@ import random
 from router.predicates import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Layer, Router
-from router.protocol.events import (
-    Action,
-    ControllerFrame,
-    FrameReceived,
-    Send,
-)
+from router.protocol.events import Action, ControllerFrame, FrameReceived, Send
 from router.protocol.options import RouterOptions, content_of
-from router.wire.frames import (
-    Body,
-    BroadcastTable,
-    Commit,
-    Frame,
-    FrameType,
-)
+from router.wire.frames import Body, BroadcastTable, Commit, Frame, FrameType
 from tests.support.tree_entries import TreeEntry, table_of
 
 NODE = 5

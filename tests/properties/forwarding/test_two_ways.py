@@ -107,11 +107,7 @@ def _begin(router: CoreRouter, *plays: Play) -> None:
 @given(SEEDS, PREDICATES, PREDICATES, PREDICATES)
 @example(2782512, NOTHING, NOTHING, NOTHING).via("a message comes with a signature")
 def test_compiled_forwarding_equals_the_core(
-    options: RouterOptions,
-    seed: int,
-    first: Predicate,
-    second: Predicate,
-    third: Predicate,
+    options: RouterOptions, seed: int, first: Predicate, second: Predicate, third: Predicate
 ) -> None:
     steps = list(_story(random.Random(seed), [first, second, third]))
     with tempfile.TemporaryDirectory() as folder:

@@ -31,12 +31,7 @@ from router.wire.frames import (
     Subscription,
     SubscriptionFlags,
 )
-from router.wire.header import (
-    CONTROLLER_DESTINATION,
-    CONTROLLER_SOURCE,
-    ROUTER_DESTINATION,
-    node_address,
-)
+from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.capture_files import pcap
 from tests.support.independent import tables
@@ -71,12 +66,7 @@ _RUNS: dict[str, tuple[str, dict[str, str], tuple[str, object]]] = {
     "encoded frames": ("default", {**_SMALL, "privacy.mode": "bloom"}, ("encoded", True)),
     "signatures and fragments": (
         "default",
-        {
-            **_SMALL,
-            "security.mode": "signed",
-            "workload.filters_min": "60",
-            "workload.filters_max": "60",
-        },
+        {**_SMALL, "security.mode": "signed", "workload.filters_min": "60", "workload.filters_max": "60"},
         ("fragment", "completing"),
     ),
     "requests": ("default", _SMALL, ("type", "UR")),

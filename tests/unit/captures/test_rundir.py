@@ -38,15 +38,9 @@ from captures.rundir.files import (
     write_lines,
 )
 from captures.rundir.inputs import Manifest, read_manifest, read_topology, write_manifest, write_topology
-from captures.rundir.measures import (
-    read_lag,
-)
+from captures.rundir.measures import read_lag
 from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
-from captures.rundir.routing_tables import (
-    TableRow,
-    read_routing_tables,
-    write_routing_tables,
-)
+from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
 from captures.rundir.summary import SUMMARY_KEYS, read_summary, write_summary
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
@@ -465,9 +459,7 @@ _MALFORMED: dict[str, list[tuple[object, str]]] = {
         ),
         ("\n{nonsense\n", ":2: expected JSON"),
     ],
-    "controller_log": [
-        ({"t_ns": 1, "event": "node_up"}, ":1: Object missing required field `node`"),
-    ],
+    "controller_log": [({"t_ns": 1, "event": "node_up"}, ":1: Object missing required field `node`")],
     "clock": [
         (None, "missing"),
         ("", "no piece; expected at least one"),
@@ -478,7 +470,7 @@ _MALFORMED: dict[str, list[tuple[object, str]]] = {
         (
             {**_LAG, "parts": [{"part": "router", "lag_s": 1, "lag_wall_s": 1, "lag_at_s": 0}]},
             "parts: 0: no field 'node'",
-        ),
+        )
     ],
     "manifest": [(None, "missing"), ({"datapath": "kernel"}, "Object missing required field `started_ns`")],
     "summary": [

@@ -58,10 +58,7 @@ _VERDICTS: dict[str, tuple[dict[str, Any], str]] = {
         {"attention": _BROKEN},
         "2 deliveries to subscriptions break the rule `repeated`; first: repeated: publication 1/2",
     ),
-    "frames that routers could not send": (
-        {"router_send_drops": 1},
-        "1 frames that routers could not send",
-    ),
+    "frames that routers could not send": ({"router_send_drops": 1}, "1 frames that routers could not send"),
     "frames that switches lost": (
         {"switch_drops": 1},
         "1 frames that switches lost: their buffers were full, or upcalls failed",

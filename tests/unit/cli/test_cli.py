@@ -275,11 +275,7 @@ def test_a_replay_prints_the_tables_of_a_moment(recorded: Path, cbcb: Cbcb) -> N
     (recorded / "logs" / "applications").mkdir(parents=True)
     piece = {"t_ns": 1795290245819883858, "monotonic_ns": 0, "experiment_s": 0, "rate": 4}
     clock.write_text(json.dumps(piece) + "\n")
-    assert cbcb("replay", str(recorded), "--at", "2") == (
-        0,
-        "r2, epoch 1\n    2 (node 3): price < 400\n",
-        "",
-    )
+    assert cbcb("replay", str(recorded), "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
 
 
 def test_a_replay_compares_counters_without_what_the_link_dropped(recorded: Path, cbcb: Cbcb) -> None:

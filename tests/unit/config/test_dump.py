@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from captures.rundir import RunLayout
 from captures.rundir.inputs import write_topology
 from router.protocol.options import CONTENTS, SCHEMES
-from testbed.experiments.config import (
-    SECTIONS,
-    Experiment,
-    OracleOptions,
-    ProtocolOptions,
-    RoutingOptions,
-)
+from testbed.experiments.config import SECTIONS, Experiment, OracleOptions, ProtocolOptions, RoutingOptions
 from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
 from testbed.experiments.config.schema import dump_experiment
 from testbed.experiments.events import SendMessage

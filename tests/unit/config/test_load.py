@@ -98,12 +98,7 @@ def _problems(path: Path, overrides: dict[str, str] | None = None) -> list[str]:
 
 def test_defaults(tmp_path: Path) -> None:
     assert load_experiment(_write(tmp_path, _SMALL)) == Experiment(
-        name="experiment",
-        seed=1,
-        duration_s=100.0,
-        time_scale=1.0,
-        topology=ring(4),
-        workload=None,
+        name="experiment", seed=1, duration_s=100.0, time_scale=1.0, topology=ring(4), workload=None
     )
 
 
@@ -201,11 +196,9 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ('file = "pair.toml"', 'generator = "line"', "nodes: missing; expected an integer from 1 to 100000"),
     ],
     "[links] ": [
-        ("loss_percent = 1", "loss_percent = 101", "loss_percent: 101 is not valid; expected a number"),
+        ("loss_percent = 1", "loss_percent = 101", "loss_percent: 101 is not valid; expected a number")
     ],
-    "[broadcast] ": [
-        ('"spt"', '"mst"', 'layer: "mst" is not valid; expected "spt" or "spanning-tree" or'),
-    ],
+    "[broadcast] ": [('"spt"', '"mst"', 'layer: "mst" is not valid; expected "spt" or "spanning-tree" or')],
     "[protocol] ": [
         ("hop_limit = 16", "hop_limit = 256", "hop_limit: 256 is not valid; expected an integer from"),
         ("= false", "= 0", "ra_on_change: 0 is not valid; expected true or false"),
@@ -230,7 +223,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
             '[routing]\nscheme = "pif-strict"',
             '[privacy]\nmode = "bloom"\n[routing]\nscheme = "topics"',
             'mode: "bloom" excludes the scheme "topics", which reads',
-        ),
+        )
     ],
     "[workload] ": [
         ("filters_max = 2", "filters_min = 4", "filters_min: 4 is above filters_max; expected at most"),
@@ -238,7 +231,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ("filters_max = 2", "first_predicate_s = 601", "first_predicate_s: 601 is after the end; expected"),
     ],
     "[events 1]: ": [
-        ("node = 1", "node = 1\nlink = [0, 1]", "unknown key 'link'; expected one of: app, at_s, message"),
+        ("node = 1", "node = 1\nlink = [0, 1]", "unknown key 'link'; expected one of: app, at_s, message")
     ],
     "[events 1] ": [
         ("at_s = 20\n", "", "at_s: missing; expected a number from 0 to 1e+09"),
@@ -269,11 +262,9 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ("price < 400", "price <", "predicate: "),
     ],
     "[service] ": [
-        ("[oracle]", '[service]\nkind = "x"\n[oracle]', 'kind: "x" is not valid; expected "exhaustive"'),
+        ("[oracle]", '[service]\nkind = "x"\n[oracle]', 'kind: "x" is not valid; expected "exhaustive"')
     ],
-    "[oracle]: ": [
-        ("[oracle]", "[[oracle]]", "is not a table; expected a section [oracle]"),
-    ],
+    "[oracle]: ": [("[oracle]", "[[oracle]]", "is not a table; expected a section [oracle]")],
 }
 
 

@@ -90,8 +90,7 @@ def test_a_slow_clock_gives_the_waits_of_routers_their_time(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("topology", "least"),
-    [("line", "at least 4"), ("ring", "at least 4, or 8 for whatever links fail")],
+    ("topology", "least"), [("line", "at least 4"), ("ring", "at least 4, or 8 for whatever links fail")]
 )
 def test_a_hop_limit_is_at_least_the_depth_of_the_trees(tmp_path: Path, topology: str, least: str) -> None:
     file, nodes = tmp_path / "hops.toml", {"line": 5, "ring": 9}[topology]

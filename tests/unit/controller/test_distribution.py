@@ -7,12 +7,7 @@ import sys
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Timing
-from testbed.controller.events import (
-    FrameReceived,
-    PortChanged,
-    SwitchConnected,
-    SwitchDisconnected,
-)
+from testbed.controller.events import FrameReceived, PortChanged, SwitchConnected, SwitchDisconnected
 from tests.support.controller_network import Network, acknowledgement, brought_up
 from tests.support.tree_entries import sources_of
 from topos.generators import line, ring

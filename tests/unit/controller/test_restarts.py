@@ -9,10 +9,7 @@ import pytest
 from router.protocol.broadcast import EPOCH_LEAD
 from router.wire.frames import Commit, FrameType
 from router.wire.header import HOST_PORT
-from testbed.controller.events import (
-    PortChanged,
-    Tick,
-)
+from testbed.controller.events import PortChanged, Tick
 from tests.support.controller_network import TIMING, Network, acknowledgement, brought_up
 from topos.generators import line, ring
 

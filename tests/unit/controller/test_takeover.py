@@ -12,14 +12,7 @@ from captures.rundir.epochs import NETWORK_EVENTS
 from router.records.json_file import write_json
 from router.wire.frames import Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution
-from testbed.controller.events import (
-    Bequeath,
-    FrameReceived,
-    Log,
-    PortChanged,
-    SendFrame,
-    SwitchConnected,
-)
+from testbed.controller.events import Bequeath, FrameReceived, Log, PortChanged, SendFrame, SwitchConnected
 from testbed.controller.liveness import read_incarnations, read_legacy
 from tests.support.controller_network import TIMING, Network, acknowledgement, brought_up
 from topos.generators import ring

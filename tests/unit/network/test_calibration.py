@@ -100,10 +100,7 @@ def test_counters_of_rules_and_of_a_queue_of_the_same_device() -> None:
         rule("in", 77, table="of another"),
     ]
     found = read_counters(json.dumps([TBF]), json.dumps({"nftables": rules}))
-    assert found == {
-        "s0-e1": Counted(frames=50, lost=10, doubled=4, waited=31),
-        "s1-e1": Counted(frames=20),
-    }
+    assert found == {"s0-e1": Counted(frames=50, lost=10, doubled=4, waited=31), "s1-e1": Counted(frames=20)}
 
 
 def test_losses_duplicates_and_overtaking_are_shares_of_what_was_sent(run: RunLayout) -> None:
@@ -233,15 +230,9 @@ def test_both_ends_are_shaped_each_in_the_namespace_of_its_switch() -> None:
     commands = list(tc_commands(_topology(10, 5, 1), ALL))
     assert commands == [
         (0, "qdisc replace dev s0-e1 root handle 1: netem limit 1000000 delay 5000us loss 1%"),
-        (
-            0,
-            "qdisc replace dev s0-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms",
-        ),
+        (0, "qdisc replace dev s0-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms"),
         (1, "qdisc replace dev s1-e1 root handle 1: netem limit 1000000 delay 5000us loss 1%"),
-        (
-            1,
-            "qdisc replace dev s1-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms",
-        ),
+        (1, "qdisc replace dev s1-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms"),
     ]
 
 

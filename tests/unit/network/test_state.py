@@ -16,11 +16,7 @@ import pytest
 from router.wire.header import HOST_PORT
 from testbed.emulation.network.cleanup import clean_dead_runs, remove_folder
 from testbed.support import run_state
-from testbed.support.names import (
-    host_device,
-    port_device,
-    switch_name,
-)
+from testbed.support.names import host_device, port_device, switch_name
 from testbed.support.run_state import ProcessId, RunState
 from tests.support.polling import TIMEOUT, poll
 

@@ -24,13 +24,7 @@ from testbed.experiments.events import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown, LinkUp
 from testbed.experiments.workload import constraints
 from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint
-from testbed.results.oracle.connectivity import (
-    Connectivity,
-    connectivity,
-    merged,
-    outages,
-    tree_changes,
-)
+from testbed.results.oracle.connectivity import Connectivity, connectivity, merged, outages, tree_changes
 from testbed.results.oracle.decide import judge, write_oracle
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
 from tests.support.simulated import judged_run

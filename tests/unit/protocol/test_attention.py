@@ -16,14 +16,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.events import ApplicationGone, Event, FrameReceived, Refused, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.services import RequestError
-from router.protocol.services.attention import (
-    Index,
-    Refresh,
-    Register,
-    Registered,
-    Unregister,
-    Upload,
-)
+from router.protocol.services.attention import Index, Refresh, Register, Registered, Unregister, Upload
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION

@@ -13,14 +13,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.services.attention import (
-    Index,
-    IndexChanged,
-    Outcome,
-    Refresh,
-    RoundEnded,
-    relay,
-)
+from router.protocol.services.attention import Index, IndexChanged, Outcome, Refresh, RoundEnded, relay
 from router.protocol.services.attention.dissemination import (
     TRANSITIONS,
     AttentionOptions,

@@ -48,10 +48,7 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
             r"1\.options\.colour: no such field; expected .*hop_limit, ",
         ),
         (json.dumps([{**_JSON, "node": "1"}]), "Expected `int`, got `str` - at `.*node`"),
-        (
-            json.dumps([{**_JSON, "matcher": "fast"}]),
-            "matcher: unknown matching engine 'fast'",
-        ),
+        (json.dumps([{**_JSON, "matcher": "fast"}]), "matcher: unknown matching engine 'fast'"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None:

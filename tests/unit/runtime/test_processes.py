@@ -109,7 +109,7 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
     assert [line["event"] for line in sent] == ["connect", *["send_message"] * 5, "disconnect"]
     assert [(line["source"], line["seq"]) for line in sent[1:-1]] == [early, *late]
     assert [line["event"] for line in received] == [
-        *("connect", "set_predicate", "deliver", "deliver", "disconnect"),
+        *("connect", "set_predicate", "deliver", "deliver", "disconnect")
     ]
     assert [(line["source"], line["seq"]) for line in received[2:4]] == late[2:]
     wire.read()

@@ -169,15 +169,9 @@ def test_output_and_statistics_are_those_of_the_driver() -> None:
     [
         ("ifconfig x a = 3;", "line 1, column 10: expected an interface, 0 to 2147483647, found 'x'"),
         ("ifconfig 2147483648 a = 3;", "line 1, column 10: expected an interface"),
-        (
-            "consolidate;\n  ifconfig 1 a b;",
-            "line 2, column 16: expected an operator or 'any' after",
-        ),
+        ("consolidate;\n  ifconfig 1 a b;", "line 2, column 16: expected an operator or 'any' after"),
         ("ifconfig 1 a = 1,\n\t;", "line 2, column 2: expected an attribute name, found ';'"),
-        (
-            "ifconfig 1 a = 3 b = 4;",
-            "column 18: expected ',', '|' or ';' after the constraint, found",
-        ),
+        ("ifconfig 1 a = 3 b = 4;", "column 18: expected ',', '|' or ';' after the constraint, found"),
         ("ifconfig 1 *, a = 3;", "line 1, column 13: expected '|' or ';' after '*', found ','"),
         ("ifconfig 1 a =* 3;", "line 1, column 12: a: operator =* is for strings only"),
         ("ifconfig 1 any = 3;", "line 1, column 12: expected an attribute name"),

@@ -67,11 +67,7 @@ def test_without_some_captures_the_rest_is_accounted_for_alike(
         assert partial["rests_on"] == {"engine": "spark", "frames": "captures", "no_tshark": None}
     else:
         same += ["frames_by_type", "control_share"]
-        assert partial["rests_on"] == {
-            "engine": "spark",
-            "frames": "counters of routers",
-            "no_tshark": None,
-        }
+        assert partial["rests_on"] == {"engine": "spark", "frames": "counters of routers", "no_tshark": None}
         assert partial["bytes_by_type"] == {}
         assert partial["frames_captured"] == 0
         assert partial["convergence_s"] is None

@@ -286,11 +286,7 @@ def test_a_simulation_plays_the_events_of_the_service(
     path = experiment(tmp_path / "e.toml", strategy, 3, fan_out)
     run_dir = simulated(path, tmp_path / "runs", "none").path
     assert deliveries(run_dir) == DELIVERIES
-    assert outcomes(run_dir) == [
-        (0, 0, "satisfied", 3),
-        (1, 0, "expired", 1),
-        (0, 1, "expired", 1),
-    ]
+    assert outcomes(run_dir) == [(0, 0, "satisfied", 3), (1, 0, "expired", 1), (0, 1, "expired", 1)]
     # The caches of routers 2, 3, 4 and 0 referenced the publications that they sent or got.
     changes = [each for each in records(run_dir) if each["event"] == "cache"]
     assert {each["cause"] for each in changes} <= {"U1", "U2", "U3", "U4", "P1", "T1", "T3", "L1"}

@@ -188,8 +188,7 @@ def test_a_frame_that_does_not_encode_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "names"),
-    [("all", ["link-0-1", "host-0", "host-1"]), ("links", ["link-0-1"]), ("none", [])],
+    ("kept", "names"), [("all", ["link-0-1", "host-0", "host-1"]), ("links", ["link-0-1"]), ("none", [])]
 )
 def test_what_is_not_captured_is_counted_all_the_same(tmp_path: Path, kept: Kept, names: list[str]) -> None:
     network = _Network(tmp_path, kept)

@@ -119,7 +119,7 @@ def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
     names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
     assert names.index("all_switches_ready") < names.index("epoch_started") < names.index("committed")
     assert set(json.loads((run_dir / "timings.json").read_text())) == {
-        *("bring_up_s", "run_s", "teardown_s", "workload_lateness_max_s", "memory_per_router_bytes"),
+        *("bring_up_s", "run_s", "teardown_s", "workload_lateness_max_s", "memory_per_router_bytes")
     }
     assert [path.name for path in (run_dir / "logs" / "applications").iterdir()] == ["simulation.jsonl"]
 

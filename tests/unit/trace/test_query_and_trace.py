@@ -288,5 +288,5 @@ def test_a_list_of_structs_is_no_struct() -> None:
     kinds = (f"{fields}[]", fields, "integer[]")
     types = dict(zip((column.name for column in TABLES["run"].columns), kinds, strict=False))
     assert [line.split()[1] for line in described({"run": types}) if line.startswith(" ")] == [
-        *("struct[]", "struct", "integer[]"),
+        *("struct[]", "struct", "integer[]")
     ]

@@ -7,27 +7,10 @@ import struct
 import numpy as np
 import pytest
 
-from router.predicates import (
-    EVERYTHING,
-    Constraint,
-    Filter,
-    Message,
-    Operator,
-    Predicate,
-    Type,
-    type_of,
-)
+from router.predicates import EVERYTHING, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec
 from router.wire.format import DecodeReason
-from router.wire.frames import (
-    Body,
-    BroadcastTable,
-    Commit,
-    Frame,
-    FrameType,
-    Hello,
-    SenderRequest,
-)
+from router.wire.frames import Body, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
 from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
 from router.wire.tree_classes import CLASS_DTYPE, TreeClass
 from tests.support.tree_entries import tree_classes_of

@@ -21,15 +21,7 @@ from router.wire.frames import AddressedMessage, Publication, Subscription
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import message_of
 from tests.support.paths import DOCS
-from tests.support.wire_tshark import (
-    ETHERNET,
-    Row,
-    all_fields,
-    needs_tshark,
-    rows,
-    tshark,
-    write_capture,
-)
+from tests.support.wire_tshark import ETHERNET, Row, all_fields, needs_tshark, rows, tshark, write_capture
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole, by_name
 
 pytestmark = needs_tshark

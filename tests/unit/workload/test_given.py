@@ -237,12 +237,8 @@ _FAULTS: dict[str, list[tuple[str | None, str]]] = {
         ("[]\n", "line 1: expected an object"),
         ("{\n", "line 1: not JSON"),
     ],
-    "t.txt": [
-        ("", "t.txt: expected a trace whose name ends in .csv or .jsonl"),
-    ],
-    "missing.csv": [
-        (None, "missing.csv: cannot be read: "),
-    ],
+    "t.txt": [("", "t.txt: expected a trace whose name ends in .csv or .jsonl")],
+    "missing.csv": [(None, "missing.csv: cannot be read: ")],
 }
 
 
