@@ -7,7 +7,6 @@ import os
 import selectors
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,15 +42,11 @@ class CaptureSet:
     *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that lives longer.
 
     Args:
-        devices: the captures to take, and the network device of each; the names of the captures must be
-            unique.
+        devices: the captures to take, of different names, and the network device of each.
         clock: path of the page of the experiment clock, and the slot for the lag of the captures (None: not
             measured).
         run: the run folder; the capture files and their list go there.
         ip: capture IPv4 on the same devices too, apart, with the first bytes of each frame.
-
-    Raises:
-        ValueError: two captures have the same name.
     """
 
     def __init__(
@@ -66,10 +61,6 @@ class CaptureSet:
         self.run = run
         self._clock = clock
         self._ip = ip
-        counts = Counter(identity.name for identity in self.devices)
-        twice = sorted(name for name, count in counts.items() if count > 1)
-        if twice:
-            raise ValueError(f"captures with the same name: {', '.join(twice)}")
         self._process: subprocess.Popen[bytes] | None = None
         self._output = b""
         #: How the process ended, once that is known.

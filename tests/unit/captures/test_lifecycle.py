@@ -66,15 +66,6 @@ LINK = CaptureIdentity("link-0-1", "link", 0, 0, 1)
 FAR = CaptureIdentity("host-1", "host", node=1)
 
 
-def test_same_name_twice_is_refused(tmp_path: Path) -> None:
-    devices = {
-        CaptureIdentity("host-1", "host", node=1): Device("a"),
-        CaptureIdentity("host-1", "host", node=2): Device("b"),
-    }
-    with pytest.raises(ValueError, match="same name: host-1"):
-        CaptureSet(devices, RunLayout(tmp_path))
-
-
 @pytest.mark.root
 def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple[str, str]) -> None:
     missing = CaptureIdentity("host-9", "host", node=9)
