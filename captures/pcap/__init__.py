@@ -31,7 +31,7 @@ SECTION_HEADER = 0x0A0D0D0A
 _SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
 _ORDER_MAGIC = {bytes.fromhex("1a2b3c4d"): ">", bytes.fromhex("4d3c2b1a"): "<"}
 INTERFACE_DESCRIPTION, OLD_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 1, 2, 3, 6
-_TIME_RESOLUTION, _TIME_OFFSET, _NAME, _END_OF_OPTIONS = 9, 14, 2, 0
+TIME_RESOLUTION, _TIME_OFFSET, NAME, END_OF_OPTIONS = 9, 14, 2, 0
 _INT64_MAX = 2**63 - 1
 _NS = 10**9
 _RECORD = struct.Struct("<IIII")
@@ -131,13 +131,13 @@ def read_interface(block: bytes, order: str) -> Interface:
         code, length = struct.unpack_from(order + "HH", block, at)
         value = block[at + 4 : at + 4 + length]
         at += 4 + (length + 3 & ~3)
-        if code == _END_OF_OPTIONS or at > end:
+        if code == END_OF_OPTIONS or at > end:
             break
-        if code == _TIME_RESOLUTION and length == 1:
+        if code == TIME_RESOLUTION and length == 1:
             resolution = value[0]
         elif code == _TIME_OFFSET and length == 8:
             (offset_s,) = struct.unpack(order + "q", value)
-        elif code == _NAME:
+        elif code == NAME:
             name = value.decode("utf-8", "replace").rstrip("\0")
     return _with_resolution(link_type, snaplen, name, resolution, offset_s * 1_000_000_000)
 

@@ -38,6 +38,13 @@ class Record(NamedTuple):
     data: bytes
 
 
+def records_of(block: Block) -> Iterator[Record]:
+    """The packets of a block, one at a time."""
+    columns = (column.tolist() for column in (block.time_ns, block.captured, block.length, block.start))
+    for time_ns, captured, length, start in zip(*columns, strict=True):
+        yield Record(time_ns, captured, length, bytes(block.data[start : start + captured]))
+
+
 class _Section:
     """The description of the next packets: the file's header (pcap), or section and interfaces (pcapng).
 
@@ -127,11 +134,7 @@ class PcapReader:
     def records(self) -> Iterator[Record]:
         """The packets, one at a time."""
         for block in self.blocks():
-            columns = (
-                column.tolist() for column in (block.time_ns, block.captured, block.length, block.start)
-            )
-            for time_ns, captured, length, start in zip(*columns, strict=True):
-                yield Record(time_ns, captured, length, bytes(block.data[start : start + captured]))
+            yield from records_of(block)
 
     def blocks(
         self, block_bytes: int = DEFAULT_BLOCK_BYTES, block_rows: int = _BLOCK_ROWS

@@ -53,6 +53,7 @@ COMMANDS = {
     "sub": ("applications", "receive messages at a node of a running emulation"),
     "exec": ("network", "run a program on a node of a running emulation"),
     "shell": ("network", "open a shell on a node of a running emulation"),
+    "capture": ("network", "show the frames of links of a running emulation to Wireshark or tshark"),
     "link": ("network", "take a link of a running emulation down or up"),
     "node": ("network", "cut a node of a running emulation off, or join it to the network"),
     "cli": (

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import sys
 from argparse import REMAINDER, ArgumentParser, Namespace
+from contextlib import ExitStack
 from pathlib import Path
 
+from captures.rundir import RunLayout
+from captures.rundir.capture_list import host_identity, link_identity
 from testbed.cli.arguments import add_live_run, add_node
 from testbed.emulation.control.running import NODE_VARIABLE, SOCKET_VARIABLE, Running
 from testbed.support.errors import InputError
@@ -82,6 +86,67 @@ def link_command(arguments: Namespace) -> None:
         raise InputError(f"{arguments.settings[0]}: expected only with set")
     else:
         running.set_link(u, v, arguments.state)
+
+
+def capture_arguments(parser: ArgumentParser) -> None:
+    parser.usage = "cbcb capture [--run TAG] [--write FILE] [--node NODE] (U V [U V ...] | --all)"
+    parser.epilog = (
+        f"{_TO_WIRESHARK} The run keeps its own captures, which this command reads as they grow: a frame is "
+        "shown about a second after it passed. Each link is an interface of the pcapng."
+    )
+    add_live_run(parser)
+    parser.add_argument("ends", nargs="*", metavar="U V", help="the nodes at the ends of each link")
+    parser.add_argument("--all", action="store_true", help="all links between routers")
+    parser.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        help="the link between switch and router of a node, as often as needed",
+    )
+    parser.add_argument("--write", type=Path, metavar="FILE", help="a new file, in place of standard output")
+
+
+_TO_WIRESHARK = "To Wireshark: cbcb capture 0 1 | wireshark -k -i -"
+#: Wall milliseconds between two looks at the captures.
+_LOOK_MS = 250
+
+
+def capture_command(arguments: Namespace) -> None:
+    """Ends with the captures of the run, or when nothing reads standard output any more."""
+    running = Running.find(arguments.run)
+    run = RunLayout(Path(running.state.run_dir))
+    pairs = list(zip(*2 * [iter(arguments.ends)], strict=False))
+    links = running.topology.links if arguments.all else [running.link(u, v) for u, v in pairs]
+    chosen = [link_identity(link) for link in links]
+    chosen += [host_identity(running.node(node)) for node in arguments.node]
+    if len(arguments.ends) % 2 or not chosen:
+        raise InputError("capture: expected both ends of each link, such as 0 1, or --all or --node NODE")
+    if arguments.write is None and sys.stdout.isatty():
+        raise InputError(
+            f"capture: pcapng is not for a terminal; expected --write FILE or a pipe. {_TO_WIRESHARK}"
+        )
+    # NumPy and pyarrow take a third of a second to load.
+    from captures.pcap.following import followed
+
+    def ended() -> bool:
+        return run.captures.exists() or not running.state.owner.alive()
+
+    with ExitStack() as opened:
+        output = sys.stdout.buffer
+        if arguments.write is not None:
+            try:
+                # A new file: no capture of a run is written over.
+                output = opened.enter_context(arguments.write.open("xb"))
+            except (FileExistsError, FileNotFoundError) as error:
+                raise InputError(f"--write {arguments.write}: {error.strerror}") from error
+        reader = select.poll()
+        reader.register(output, 0)
+        for part in followed({each.name: run.capture(each.name) for each in chosen}, ended):
+            output.write(part)
+            if not part:
+                output.flush()
+                if reader.poll(_LOOK_MS):
+                    return  # it has closed its end
 
 
 def node_arguments(parser: ArgumentParser) -> None:

@@ -24,12 +24,13 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from router.system import enter_network_namespace
 from testbed.emulation.control.quiescence import quiet_period_s
+from testbed.experiments.events.network import check_joined, links_between
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
 from testbed.support.processes import wait_until
 from testbed.support.run_state import CHECKOUT, RunState, live_runs
 from testbed.terminal import put
-from topos import PROPERTIES, Topology
+from topos import PROPERTIES, Link, Topology
 
 #: Types of frames that spread predicates.
 _ADVERTISEMENTS = ("RA", "XRA")
@@ -86,6 +87,17 @@ class Running:
             InputError: there is no such node.
         """
         return node_id(text, self.topology)
+
+    def link(self, u: str, v: str) -> Link:
+        """Returns the link between two nodes that the user named.
+
+        Raises:
+            InputError: there is no such node or link.
+        """
+        ends = (self.node(u), self.node(v))
+        for _, problem in check_joined(ends, self.topology):
+            raise InputError(problem)
+        return links_between(self.topology, ends)[0]
 
     def client(self, node: int, app: str | None = None, key: KeyRing | None = None) -> Client:
         """Connects an application to the router of a node.

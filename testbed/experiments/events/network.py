@@ -92,7 +92,8 @@ def steps_of(events: Iterable[Event]) -> list[Step]:
 _NAMED = 10
 
 
-def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
+def check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
+    """Yields a problem if no link joins two nodes."""
     u, v = ends
     if not links_between(topology, ends):
         if max(u, v) >= len(topology.nodes):
@@ -108,7 +109,7 @@ class LinkFault(Fault):
     link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link."))
 
     def check(self, topology: Topology) -> Iterator[Problem]:
-        yield from _check_joined(self.link, topology)
+        yield from check_joined(self.link, topology)
 
 
 class LinkDown(LinkFault):
@@ -178,7 +179,7 @@ class LinkImpair(Fault):
 
     def check(self, topology: Topology) -> Iterator[Problem]:
         if self.link is not None:
-            yield from _check_joined(self.link, topology)
+            yield from check_joined(self.link, topology)
         if not self.properties:
             yield "at_s", f"no property is given; expected some of {', '.join(PROPERTIES)}"
 

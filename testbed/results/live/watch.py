@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from captures.frames.decoder import FrameDecoder
 from captures.pcap import PcapError
-from captures.pcap.reader import PcapReader
+from captures.pcap.following import GrowingFile
 from captures.rundir import RunLayout
 from captures.rundir.applications import ApplicationsFollower, attention_event
 from captures.rundir.capture_list import capture_paths
@@ -79,26 +79,14 @@ class GrowingCapture:
     """Counts the frames of the capture of a link, from its beginning on; the file need not exist yet."""
 
     def __init__(self, path: str, decoder: FrameDecoder, link: int) -> None:
-        self._path = path
+        self._file = GrowingFile(Path(path))
         self._decoder = decoder
         self._link = link
-        self._position = 0
 
     def read(self) -> Iterator[list[LinkCount]]:
-        """Yields the counts of the whole records that were written since the last call, block after block.
-
-        Raises:
-            PcapError: the file is no capture, or is damaged.
-        """
-        reader = PcapReader(self._path, start=self._position, growing=True)
-        try:
-            for block in reader.blocks():
-                yield self._counted(self._decoder.decode(block))
-        except FileNotFoundError:
-            return
-        self._position = reader.position
-        if reader.defect is not None:
-            raise PcapError(f"{self._path}: {reader.defect}")
+        """Yields the counts of the frames that were written since the last call, as `GrowingFile.blocks`."""
+        for block in self._file.blocks():
+            yield self._counted(self._decoder.decode(block))
 
     def _counted(self, frames: pa.RecordBatch) -> list[LinkCount]:
         table = pa.table(
