@@ -1,4 +1,4 @@
-"""Topologies from networkx graphs.
+"""Topologies from networkx graphs, and as texts for other programs.
 
 Source of attributes: S. Knight et al., "The Internet Topology Zoo", IEEE JSAC 29(9), 2011, section III.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from typing import Any
 
 import networkx as nx
 
-from topos import Node, Topology, TopologyError
+from topos import PROPERTIES, Link, Node, Topology, TopologyError
 from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build, number_of
 
 #: Attributes of an edge that give the cost of a link, and pairs of attributes that place a node.
@@ -22,7 +22,7 @@ _PLACES = (("x", "y"), ("Longitude", "Latitude"))
 _NAMES = ("name", "label")
 #: Attribute of the Topology Zoo, in bit/s.
 _ZOO_SPEED = "LinkSpeedRaw"
-EDGE_PROPERTIES = ("bandwidth_mbps", "delay_ms", "loss_percent", _ZOO_SPEED)
+EDGE_PROPERTIES = (*PROPERTIES, _ZOO_SPEED)
 
 
 def from_networkx(
@@ -39,8 +39,8 @@ def from_networkx(
 
     Args:
         name: of the topology; None: the graph's.
-        keep_properties: take over `bandwidth_mbps` (or the Topology Zoo's `LinkSpeedRaw`, bit/s; 0 is no
-            bandwidth), `delay_ms` and `loss_percent`.
+        keep_properties: take over the properties of links, and for `bandwidth_mbps` the Topology Zoo's
+            `LinkSpeedRaw` (bit/s; 0 is no bandwidth).
         largest: of a graph that is not connected, take the greatest component; a note says so.
 
     Raises:
@@ -119,10 +119,10 @@ def _link(u: int, v: int, data: Mapping[str, Any], where: str, keep_properties: 
         if data.get(key) is not None:
             with nullcontext() if keep_properties else suppress(TopologyError):
                 found[key] = _number(where, data, key)
-    bandwidth, delay, loss, speed = map(found.get, EDGE_PROPERTIES)
-    if bandwidth is None and speed is not None:
-        bandwidth = speed / 1e6 or None
-    return LinkSpec(u, v, cost, bandwidth, delay, loss)
+    speed = found.pop(_ZOO_SPEED, None)
+    if speed:
+        found.setdefault("bandwidth_mbps", speed / 1e6)
+    return LinkSpec(u, v, cost, **found)
 
 
 def _number(where: str, data: Mapping[str, Any], key: str) -> float:
@@ -133,3 +133,63 @@ def _number(where: str, data: Mapping[str, Any], key: str) -> float:
     if not math.isfinite(value):
         raise TopologyError(f"{where}: {key} is {data[key]!r}; expected a number")
     return value
+
+
+def _attributes(link: Link) -> dict[str, float]:
+    """The cost and the properties that a link has."""
+    given = {name: getattr(link, name) for name in PROPERTIES}
+    return {"cost": link.cost} | {name: value for name, value in given.items() if value is not None}
+
+
+def to_graphml(topology: Topology) -> Iterator[str]:
+    """The lines of a GraphML file, which `topos.loaders.load` reads with names, places, costs and properties.
+
+    Links get the order of nodes: equal-cost paths may differ from those of the topology.
+    """
+    graph = nx.Graph(name=topology.name)
+    for node in topology.nodes:
+        given = {"name": node.name, "x": node.x, "y": node.y}
+        graph.add_node(node.id, **{name: value for name, value in given.items() if value is not None})
+    graph.add_edges_from((link.u, link.v, _attributes(link)) for link in topology.links)
+    yield from nx.generate_graphml(graph)
+
+
+def to_dot(topology: Topology) -> Iterator[str]:
+    """The lines of a file of Graphviz; `neato -n` draws nodes at their places."""
+    yield f"graph {_quoted(topology.name)} {{"
+    for node in topology.nodes:
+        place = "" if node.x is None or node.y is None else f' pos="{node.x:g},{node.y:g}"'
+        yield f"  {node.id} [label={_quoted(topology.label(node.id))}{place}];"
+    for link in topology.links:
+        yield f"  {link.u} -- {link.v} [label={_quoted(_words(link))}];"
+    yield "}"
+
+
+def to_mermaid(topology: Topology) -> Iterator[str]:
+    """The lines of a diagram that Markdown shows between ```` ```mermaid ```` and ```` ``` ````."""
+    yield "graph LR"
+    for node in topology.nodes:
+        name = topology.label(node.id).replace("#", "#35;").replace('"', "#quot;")
+        yield f'  n{node.id}["{name}"]'
+    for link in topology.links:
+        label = f'|"{_words(link)}"|' if _words(link) else ""
+        yield f"  n{link.u} ---{label} n{link.v}"
+
+
+def _words(link: Link) -> str:
+    """The properties of a link, and its cost unless it is 1."""
+    return ", ".join(
+        f"{name} {value:g}" for name, value in _attributes(link).items() if (name, value) != ("cost", 1)
+    )
+
+
+def _quoted(text: str) -> str:
+    return '"{}"'.format(text.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+#: Form of a text -> the function that writes its lines.
+WRITERS: dict[str, Callable[[Topology], Iterator[str]]] = {
+    "graphml": to_graphml,
+    "dot": to_dot,
+    "mermaid": to_mermaid,
+}

@@ -67,6 +67,25 @@ def check_command(arguments: Namespace) -> int:
     return MachineError.status if refused else 0
 
 
+def topology_arguments(parser: ArgumentParser) -> None:
+    parser.epilog = "Of a run: cbcb topology RUN/topology.json"
+    add_experiment(parser)
+    parser.add_argument(
+        "--to", choices=("graphml", "dot", "mermaid"), default="graphml", help="form of the text (graphml)"
+    )
+
+
+def topology_command(arguments: Namespace) -> None:
+    # Links that lose frames need a fixed time scale, which no topology has.
+    arguments.overrides.insert(0, "time_scale=1")
+    experiment = load(arguments)
+    # networkx takes a third of a second to load.
+    from topos.graphs import WRITERS
+
+    for line in WRITERS[arguments.to](experiment.topology):
+        put(line)
+
+
 def _machine() -> str:
     """Names Open vSwitch and the features of this kernel, which only root may try."""
     if os.geteuid() != 0:

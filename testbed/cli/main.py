@@ -25,6 +25,7 @@ from testbed.terminal import reported
 #: None for 0; it imports libraries that take long to load: help and faults of the command line come at once.
 COMMANDS = {
     "check": ("check", "validate an experiment and say what it would do"),
+    "topology": ("check", "write the topology of an experiment or a run as GraphML, DOT or Mermaid"),
     "run": ("run", "emulate an experiment, account for every frame, and report"),
     "simulate": ("run", "simulate an experiment in virtual time, with the same accounting and report"),
     "sweep": (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
+from testbed.cli.main import main
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events import SendMessage
@@ -290,3 +292,40 @@ def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     path.write_text('[[node]]\nname = "a"\n[[node]]\nname = "b"\n[[link]]\nu = "a"\nv = "c"\n')
     with pytest.raises(TopologyError, match=r"line 5: v: unknown node 'c'; expected one of: a, b"):
         load(path)
+
+
+#: Names, places, costs and properties, also such as other programs would take for their own syntax.
+_WRITTEN = build(
+    'my "net"',
+    [Node(0, 1.5, -2.0, 'a "b" \\ #1'), Node(1, 0.0, 0.0), Node(2, 3.0, 1e-7, "<&>")],
+    [LinkSpec(0, 1, 7, 5.0, 2.5, 1.0, 0.5, 10.0, 3.0), LinkSpec(2, 1)],
+)
+
+
+def test_graphml_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "net.graphml"
+    path.write_text("\n".join(graphs.to_graphml(_WRITTEN)))
+    found = load(path, keep_properties=True)
+    assert found.nodes == _WRITTEN.nodes
+    ends = [(replace(link, u=0, v=0, u_port=0, v_port=0), {link.u, link.v}) for link in _WRITTEN.links]
+    assert [(replace(link, u=0, v=0, u_port=0, v_port=0), {link.u, link.v}) for link in found.links] == ends
+
+
+def test_dot_and_mermaid_quote_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    path.write_text(to_json(_WRITTEN))
+    lines = {}
+    for form in ("dot", "mermaid"):
+        assert main(["topology", "--topology", str(path), "--to", form]) == 0
+        lines[form] = capsys.readouterr().out.splitlines()
+    words = "cost 7, loss_percent 1, bandwidth_mbps 5, delay_ms 2.5, jitter_ms 0.5, reorder_percent 10"
+    assert lines["dot"] == [
+        r'graph "my \"net\"" {',
+        r'  0 [label="0 a \"b\" \\ #1" pos="1.5,-2"];',
+        *('  1 [label="1" pos="0,0"];', '  2 [label="2 <&>" pos="3,1e-07"];'),
+        *(f'  0 -- 1 [label="{words}, duplicate_percent 3"];', '  2 -- 1 [label=""];', "}"),
+    ]
+    assert lines["mermaid"] == [
+        *("graph LR", r'  n0["0 a #quot;b#quot; \ #35;1"]', '  n1["1"]', '  n2["2 <&>"]'),
+        *(f'  n0 ---|"{words}, duplicate_percent 3"| n1', "  n2 --- n1"),
+    ]
