@@ -1,20 +1,28 @@
-"""A page as shown by headless Chromium, if it is installed."""
+"""Pages in headless Chromium, if it is installed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from tests.support.polling import poll
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
+    *("--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0"),
+    "--remote-allow-origins=*",
 ]
 _installed = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here (apt-get install chromium on Debian)"
@@ -27,28 +35,56 @@ def needs_chromium(test: Callable[..., None]) -> Callable[..., None]:
     return marked
 
 
-def shown(url: str, profile: Path, *flags: str) -> str:
-    """Returns the document after its scripts have run; skips the test if Chromium does not run.
+@contextmanager
+def driven(url: str, profile: Path, *flags: str) -> Iterator[Callable[[str], Any]]:
+    """Yields a function that evaluates an expression in a page, by Chromium's DevTools protocol.
+
+    Skips the test if Chromium does not run.
 
     Args:
         profile: a new folder for Chromium's files.
     """
     assert CHROMIUM is not None
-    done = subprocess.run(
-        [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={profile}", "--dump-dom", url],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if not done.stdout:
-        pytest.skip(f"this Chromium does not run: {done.stderr.strip()[-300:]}")
-    return done.stdout
+    place, loop = profile / "DevToolsActivePort", asyncio.new_event_loop()
+
+    def opened() -> str | None:
+        """The address of the page's socket."""
+        if process.poll() is not None:
+            pytest.skip("this Chromium does not run")
+        if not place.exists():
+            return None
+        with urlopen(f"http://127.0.0.1:{place.read_text().split()[0]}/json") as pages:
+            return next(
+                (each["webSocketDebuggerUrl"] for each in json.load(pages) if each["url"] == url), None
+            )
+
+    async def connected() -> WebSocketClientConnection:
+        return await websocket_connect(poll(opened, 60, "the page is open"))
+
+    async def asked(expression: str) -> Any:
+        given = {"expression": expression, "returnByValue": True}
+        await page.write_message(json.dumps({"id": 1, "method": "Runtime.evaluate", "params": given}))
+        answer = json.loads(await page.read_message() or "{}")["result"]
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def evaluate(expression: str) -> Any:
+        return loop.run_until_complete(asked(expression))
+
+    command = [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={profile}", url]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            page = loop.run_until_complete(connected())
+            loaded = f"location.href === {url!r} && document.readyState === 'complete'"
+            poll(lambda: evaluate(loaded) or None, 60, "the page is loaded")
+            yield evaluate
+        finally:
+            process.terminate()
 
 
 #: Every text of a page with its colour, and the colour of the nearest ground below it.
 _COLOURS = """
-const found = [...document.body.querySelectorAll("*")].filter((element) =>
+[...document.body.querySelectorAll("*")].filter((element) =>
   element instanceof HTMLElement && element.tagName !== "SCRIPT" && element.getClientRects().length
   && [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim())
 ).map((element) => {
@@ -57,30 +93,22 @@ const found = [...document.body.querySelectorAll("*")].filter((element) =>
     return colour === "rgba(0, 0, 0, 0)" ? ground(below.parentElement) : colour;
   };
   return [element.textContent.trim().slice(0, 40), getComputedStyle(element).color, ground(element)];
-});
-document.body.textContent = JSON.stringify(found);
+})
 """
 
 
-def contrasts(page: str, folder: Path, dark: bool) -> dict[str, float]:
+def contrasts(url: str, profile: Path, dark: bool, before: str = "1") -> dict[str, float]:
     """The contrast of every text of a page with its ground, as WCAG 2.2 has it: 1 to 21, at least 4.5 for AA.
 
+    Texts in figures are left out.
+
     Args:
-        page: HTML; texts in figures are left out.
-        folder: a new folder.
         dark: as one sees it who prefers dark pages.
+        before: evaluated before.
     """
-    folder.mkdir()
-    file = folder / "page.html"
-    file.write_text(page.replace("</body>", f"<script>{_COLOURS}</script></body>"))
-    flags = ["--force-dark-mode"] if dark else []
-    document = shown(file.as_uri(), folder / "profile", *flags)
-    body = re.search(r"<body[^>]*>(.*)</body>", document, re.DOTALL)
-    assert body is not None
-    return {
-        text: contrast(colour, ground)
-        for text, colour, ground in json.loads(body[1].replace("&lt;", "<").replace("&amp;", "&"))
-    }
+    with driven(url, profile, *(["--force-dark-mode"] if dark else [])) as evaluate:
+        evaluate(before)
+        return {text: contrast(colour, ground) for text, colour, ground in evaluate(_COLOURS)}
 
 
 def contrast(one: str, other: str) -> float:
