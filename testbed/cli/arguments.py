@@ -206,13 +206,19 @@ def add_style(parser: ArgumentParser, default: str | None, meaning: str) -> None
     )
 
 
-def add_port(parser: ArgumentParser, name: str) -> None:
+def add_page(parser: ArgumentParser, name: str) -> None:
+    """The port of the page of a live run, and --control."""
     parser.add_argument(
         name,
         type=port,
         default=DEFAULT_PORT,
         metavar="PORT",
         help=f"port of the page; another one if that is in use ({DEFAULT_PORT})",
+    )
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="whoever has the address that is printed may open shells on nodes, pub, sub, and change links",
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from rich.console import Console
 
 from captures.rundir import accounting
-from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs, load
+from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_page, add_runs, load
 from testbed.emulation.network.namespaces import require_backlog
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
@@ -33,7 +33,7 @@ def run_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="show traffic and deliveries while it runs, here and on a page on this machine",
     )
-    add_port(parser, "--live-port")
+    add_page(parser, "--live-port")
     add_master(parser, "local[2]")
     add_engine(parser)
     parser.add_argument(
@@ -72,7 +72,9 @@ def run_command(arguments: Namespace) -> int:
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
     with ExitStack() as stack:
-        view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
+        view = None
+        if arguments.live or arguments.control:
+            view = stack.enter_context(LiveView(progress, arguments.live_port, arguments.control))
         ahead = None
         beside = not (arguments.no_prepare or arguments.no_account) and arguments.engine == "spark"
         if beside and has_room(experiment, arguments.master):

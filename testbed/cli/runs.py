@@ -13,7 +13,7 @@ from testbed.cli.arguments import (
     add_engine,
     add_master,
     add_other_code,
-    add_port,
+    add_page,
     add_run,
     add_runs,
     add_style,
@@ -68,7 +68,7 @@ def report_command(arguments: Namespace) -> None:
 
 def live_arguments(parser: ArgumentParser) -> None:
     add_run(parser)
-    add_port(parser, "--port")
+    add_page(parser, "--port")
     parser.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
 
 
@@ -77,7 +77,7 @@ def live_command(arguments: Namespace) -> None:
     run_dir = find_run(arguments.runs, arguments.run)
     from testbed.results.live.view import display
 
-    display(run_dir, arguments.port, arguments.until_end)
+    display(run_dir, arguments.port, arguments.until_end, arguments.control)
 
 
 def compare_arguments(parser: ArgumentParser) -> None:

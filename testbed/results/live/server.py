@@ -4,28 +4,40 @@
 /topology   the topology, JSON
 /state      the snapshot, JSON
 /events     snapshots as server-sent events, about one a second
+/console    with `control`: a command of `cbcb` on a pseudo-terminal, as this user, for whoever has the token
+
+The page shows consoles as lines (docs/adr/0041-consoles-are-lines.md). A console ends with its connection:
+its command then gets SIGHUP, as from a terminal that is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import json
 import logging
+import os
 import re
+import secrets
 import socket
+import sys
+import termios
 import threading
 from contextlib import suppress
+from hmac import compare_digest
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Self
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from testbed.results.live.state import LiveState
-from testbed.support.errors import MachineError
+from testbed.support.errors import InputError, MachineError
 
 HOST = "127.0.0.1"
 #: Wall seconds between two snapshots.
@@ -38,6 +50,11 @@ _IDLE_S = 30
 _MOST_CONNECTIONS = 64
 #: Connections with the stream of snapshots, which last as long as the run: they leave room for others.
 _MOST_STREAMS = 48
+_MOST_CONSOLES = 8
+#: Commands that a console may start: those of a running emulation, which take `--run`.
+_COMMANDS = ("shell", "cli", "sub", "pub", "link", "node")
+_CHUNK_BYTES = 1 << 14
+_ROWS_AND_COLUMNS = (24, 160)
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -59,18 +76,27 @@ class LiveServer:
 
     Args:
         port: port of the server; another port is used if it is taken, see `url`.
+        control: whether the page has consoles: whoever has `url`, whose fragment is a token, acts as this
+            user.
 
     Raises:
+        InputError: a run without an emulation that could be controlled.
         MachineError: the server cannot listen on loopback.
     """
 
-    def __init__(self, state: LiveState, port: int) -> None:
+    def __init__(self, state: LiveState, port: int, control: bool = False) -> None:
+        if control and not state.tag:
+            raise InputError(f"--control: {state.run_dir.name} is no emulation that is running")
         self._state = state
+        self.tag = state.tag or ""
+        self.token = secrets.token_urlsafe() if control else ""
         self._socket = _listen(port)
-        self.url = f"http://{HOST}:{self._socket.getsockname()[1]}/"
-        self.topology = json.dumps(state.topology()).encode()
+        # A browser sends no fragment to a server.
+        self.url = f"http://{HOST}:{self._socket.getsockname()[1]}/" + (f"#{self.token}" if control else "")
+        self.topology = json.dumps(state.topology).encode()
         self.snapshot = b"{}"
         self.readers: set[asyncio.Task[None] | None] = set()
+        self.consoles: set[asyncio.Task[None]] = set()
         self._serving = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
@@ -109,10 +135,13 @@ class LiveServer:
         self._loop = asyncio.get_running_loop()
         self._over, self.complete = asyncio.Event(), asyncio.Event()
         routes = [(r"/events", _Events), (r"(/|/state|/topology)", _Document)]
+        if self.token:
+            routes.append((r"/console", _Console))
         application = Application(
             [(path, handler, {"live": self}) for path, handler in routes],
             default_handler_class=_Answer,
             default_handler_args={"live": self},
+            websocket_max_message_size=_CHUNK_BYTES,
         )
         server = _Server(application, idle_connection_timeout=_IDLE_S, max_body_size=0)
         server.add_sockets([self._socket])
@@ -127,6 +156,8 @@ class LiveServer:
         if self.readers:
             await asyncio.wait(filter(None, self.readers), timeout=_FAREWELL_S)
         await server.close_all_connections()
+        if self.consoles:
+            await asyncio.wait(self.consoles, timeout=_FAREWELL_S)
 
     def _refresh(self) -> None:
         self.snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
@@ -191,6 +222,76 @@ class _Events(_Answer):
             pass  # the reader has gone
         finally:
             live.readers.discard(task)
+
+
+class _Console(_Answer, WebSocketHandler):
+    """`/console?token=TOKEN&word=COMMAND&word=ARGUMENT...`: its messages are output and input."""
+
+    _terminal = -1
+    _transport: asyncio.BaseTransport | None = None
+
+    def prepare(self) -> None:
+        super().prepare()
+        given = self.get_query_argument("token", "").encode()
+        # Only the page itself: no other page, and no program that knows the address alone.
+        if not compare_digest(given, self.live.token.encode()):
+            raise HTTPError(403)
+        if self.request.headers.get("Origin") != f"http://{self.request.host}":
+            raise HTTPError(403)
+        if not {*self.get_query_arguments("word")[:1]} & {*_COMMANDS}:
+            raise HTTPError(400)
+        if len(self.live.consoles) >= _MOST_CONSOLES:
+            raise HTTPError(503)
+
+    async def open(self, *_: str, **__: str) -> None:
+        command, *words = self.get_query_arguments("word", strip=False)
+        self._terminal, end = os.openpty()
+        termios.tcsetwinsize(end, _ROWS_AND_COLUMNS)
+        # `cbcb` is a command in the shell of a node, too.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "testbed.cli.main", command, "--run", self.live.tag, *words),
+            stdin=end,
+            stdout=end,
+            stderr=end,
+            env={**os.environ, "TERM": "dumb", "PATH": path},
+            start_new_session=True,
+            preexec_fn=_take_terminal,
+        )
+        os.close(end)
+        self.live.consoles.add(task := asyncio.create_task(self._show(process, self._terminal)))
+        task.add_done_callback(self.live.consoles.discard)
+
+    async def _show(self, process: asyncio.subprocess.Process, terminal: int) -> None:
+        """Sends what the command prints, and in the end its exit status."""
+        output = asyncio.StreamReader()
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(output), os.fdopen(terminal, "rb", buffering=0)
+        )
+        if self.ws_connection is None:  # it has gone meanwhile
+            self.on_close()
+        with suppress(OSError, WebSocketClosedError):  # EIO: no process has the terminal any more
+            while data := await output.read(_CHUNK_BYTES):
+                await self.write_message(data, binary=True)
+        self.on_close()
+        self.close(1000, f"exit status {await process.wait()}")
+
+    def on_message(self, message: str | bytes) -> None:
+        # A terminal that nothing reads takes some kilobytes; what is beyond is lost.
+        with suppress(OSError):
+            os.write(self._terminal, message.encode() if isinstance(message, str) else message)
+
+    def on_close(self) -> None:
+        self._terminal = -1
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _take_terminal() -> None:
+    """Makes standard input the terminal of the session, whose Ctrl-C reaches it, at ordinary priority."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 class _Server(HTTPServer):

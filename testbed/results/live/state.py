@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,7 +20,6 @@ from captures.rundir.applications import Recorded
 from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import NETWORK_EVENTS, Epochs
-from captures.rundir.faults import CommandRecord
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest
 from captures.rundir.summary import read_summary
@@ -33,6 +33,7 @@ from testbed.results.oracle.history import Application, History, take_record
 from testbed.results.report.layout import apart, positions
 from testbed.support.run_state import STATE_ROOT
 from testbed.terminal import numbers
+from testbed.terminal.numbers import message
 from topos import Topology
 
 #: Wall seconds added to the window, since confirmations and deliveries are logged after they were made.
@@ -158,11 +159,11 @@ class Deliveries:
 SLOT_NS = 500_000_000
 #: Largest number of points of a curve; longer runs get wider bins.
 _MAX_POINTS = 180
-#: Slots over which the present load of a link is measured (five seconds). Frames come in batches, about two
-#: seconds late.
+#: Slots of the present: load of links, senders (five seconds). Frames are about two seconds late.
 _RECENT = 5 * 10**9 // SLOT_NS
 _SLOT_S = SLOT_NS / 1e9
-_MAX_EVENTS = 50
+#: Events, and deliveries that were missed, of a snapshot.
+_MOST_SHOWN = 50
 #: Width and height of the network on the page, without its margins, and how much wider than its mark the ring
 #: of a sender is (page.html).
 _DRAWING, _RING = (768.0, 568.0), 9.0
@@ -191,44 +192,57 @@ class LiveState:
 
     Args:
         experiment: `{"name", "duration_s", "time_scale"}`; the time scale as the experiment file has it.
+        planned: what events of the experiment do to links and the controller does not log: second and text,
+            in order of time.
+
+    Attributes:
+        topology: `{"nodes": [{"id", "label", "at": [x, y]}], "links": [{"index", "u", "v"}], "radius"}`, with
+            positions of the nodes and the radius of their marks.
     """
 
     def __init__(
-        self, run_dir: Path, experiment: Json, topology: Topology, manifest: Manifest, deliveries: Deliveries
+        self,
+        run_dir: Path,
+        experiment: Json,
+        topology: Topology,
+        manifest: Manifest,
+        deliveries: Deliveries,
+        planned: Sequence[tuple[float, str]] = (),
     ) -> None:
         self.run_dir = run_dir
         self.deliveries = deliveries
         self._experiment = experiment
         self._manifest = manifest
+        self._planned = deque(planned)
         self._lock = Lock()
-        self._links = [(link.index, link.u, link.v) for link in topology.links]
-        #: Of a node's mark on the page: numbers fit into it where there are few nodes.
-        nodes = len(topology.nodes)
-        self._radius = 12.0 if nodes <= 60 else 6.0 if nodes <= 200 else 3.5
-        # With the ring of a sender.
-        place = apart(positions(topology), 2 * self._radius + _RING, *_DRAWING)
         self._label = topology.label
-        self._nodes = [
-            {"id": node.id, "label": topology.label(node.id), "at": place[node.id]} for node in topology.nodes
-        ]
+        # Numbers fit into a mark where there are few nodes.
+        nodes = len(topology.nodes)
+        radius = 12.0 if nodes <= 60 else 6.0 if nodes <= 200 else 3.5
+        place = apart(positions(topology), 2 * radius + _RING, *_DRAWING)
+        self.topology: Json = {
+            "nodes": [{"id": n.id, "label": topology.label(n.id), "at": place[n.id]} for n in topology.nodes],
+            "links": [{"index": link.index, "u": link.u, "v": link.v} for link in topology.links],
+            "radius": radius,
+        }
         self._types: Counter[str] = Counter()
         self._bytes = 0
         self._frames_of_link: Counter[int] = Counter()
         self._bytes_of_link: Counter[int] = Counter()
-        #: Slot -> frames by type, and by link.
-        self._types_at: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        #: Name of a curve (`sent`, `delivered`, a type of frames) -> slot -> its number.
+        self._curves: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        #: Slot -> frames by link.
         self._links_at: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        #: Slot -> messages sent, deliveries made.
-        self._sent_at: Counter[int] = Counter()
-        self._delivered_at: Counter[int] = Counter()
-        #: Nodes that the workload drew, and those whose applications did so without it.
-        self._senders = set(manifest.get("senders", ()))
-        self._receivers = set(manifest.get("receivers", ()))
+        #: Node -> the slot in which it sent last; nodes that ever asked for something; present interests, by
+        #: node, application and subscription of the attention-limited service.
+        self._sent_last: dict[int, int] = {}
+        self._receivers: set[int] = set()
+        self._interests: set[tuple[int, str, int | None]] = set()
         self._stream: Json = {"state": "starting", "detail": ""}
         self._network = Epochs()
         self._clock: Clock | None = None
         self._pieces: list[Piece] = []
-        self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
+        self._events: deque[Json] = deque(maxlen=_MOST_SHOWN)
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
         # A frame with a future time has arrived by now: it must not displace the present slots.
@@ -240,7 +254,7 @@ class LiveState:
                 self._bytes += count.bytes
                 self._frames_of_link[count.link] += count.frames
                 self._bytes_of_link[count.link] += count.bytes
-                self._types_at[slot][count.type] += count.frames
+                self._curves[count.type][slot] += count.frames
                 self._links_at[slot][count.link] += count.frames
             # Only the last slots are used for the load of a link.
             for slot in sorted(self._links_at)[: -2 * _RECENT]:
@@ -257,12 +271,11 @@ class LiveState:
             for recorded in records:
                 record = recorded.event
                 if record["event"] == "send_message":
-                    self._sent_at[record["t_ns"] // SLOT_NS] += 1
-                    self._senders.add(record["node"])
+                    self._sent(record["node"], record["t_ns"])
                 elif record["event"] == "deliver":
-                    self._delivered_at[record["t_ns"] // SLOT_NS] += 1
-                elif recorded.change is not None and recorded.change.filters:
-                    self._receivers.add(record["node"])
+                    self._curves["delivered"][record["t_ns"] // SLOT_NS] += 1
+                elif recorded.change is not None:
+                    self._interested((record["node"], record["app"], None), bool(recorded.change.filters))
 
     def take_service(self, events: Sequence[AttentionEvent]) -> None:
         """Adds new events of the attention-limited service: its publications count as messages."""
@@ -271,20 +284,29 @@ class LiveState:
                 match event["event"]:
                     case "upload":
                         self.deliveries.sent += 1
-                        self._sent_at[event["t_ns"] // SLOT_NS] += 1
-                        self._senders.add(event["node"])
+                        self._sent(event["node"], event["t_ns"])
                     case "deliver":
                         self.deliveries.delivered += 1
-                        self._delivered_at[event["t_ns"] // SLOT_NS] += 1
-                    case "register" | "refresh":
-                        self._receivers.add(event["node"])
+                        self._curves["delivered"][event["t_ns"] // SLOT_NS] += 1
+                    case "register" | "refresh" | "unregister" | "outcome" as name:
+                        interest = (event["node"], event["app"], event["subscription"])
+                        self._interested(interest, name in ("register", "refresh"))
 
-    def take_commands(self, records: Sequence[CommandRecord]) -> None:
+    def _sent(self, node: int, at_ns: int) -> None:
+        self._curves["sent"][at_ns // SLOT_NS] += 1
+        self._sent_last[node] = at_ns // SLOT_NS
+
+    def _interested(self, interest: tuple[int, str, int | None], begins: bool) -> None:
+        if begins:
+            self._receivers.add(interest[0])
+            self._interests.add(interest)
+        else:
+            self._interests.discard(interest)
+
+    def take_acts(self, acts: Iterable[tuple[float, str]]) -> None:
+        """Adds commands of the user and faults of parts: experiment second and text."""
         with self._lock:
-            for record in records:
-                self._events.append(
-                    {"t_s": round(record["at_s"], 1), "text": f"command: {record['command']}"}
-                )
+            self._events += ({"t_s": round(at_s, 1), "text": text} for at_s, text in acts)
 
     def take_controller(self, events: Sequence[ControllerEvent]) -> None:
         with self._lock:
@@ -302,43 +324,56 @@ class LiveState:
         with self._lock:
             self.deliveries.judge_until(now_ns)
 
+    @property
+    def tag(self) -> str | None:
+        """Returns the tag of a run that goes on; None: a simulation, or it has ended."""
+        tag = self._manifest.get("tag")
+        return tag if tag is not None and (STATE_ROOT / tag).exists() else None
+
     def phase(self) -> str:
         """Returns `bring-up`, `running`, `settling`, `accounting`, `ended` or `interrupted`."""
         with self._lock:
             return self._phase(self._clock_s(), self._summary())
 
-    def topology(self) -> Json:
-        """Returns the topology, with positions of the nodes and the radius of their marks.
-
-        `{"nodes": [{"id", "label", "at": [x, y]}], "links": [...], "radius"}`.
-        """
-        return {
-            "nodes": self._nodes,
-            "links": [{"index": index, "u": u, "v": v} for index, u, v in self._links],
-            "radius": self._radius,
-        }
-
     def snapshot(self) -> Json:
         summary = self._summary()
+        now = time.time_ns() // SLOT_NS
         with self._lock:
             clock_s = self._clock_s()
-            phase = self._phase(clock_s, summary)
+            while self._planned and clock_s is not None and self._planned[0][0] <= clock_s:
+                at_s, text = self._planned.popleft()
+                self._events.append({"t_s": round(at_s, 1), "text": text})
             return {
                 "run": {**self._experiment, "id": self.run_dir.name, "folder": str(self.run_dir)},
-                "phase": phase,
+                "phase": self._phase(clock_s, summary),
                 "clock_s": clock_s,
                 "stream": dict(self._stream),
                 "verdict": self._verdict(summary),
                 "frames": {name: self._types[name] for name in (*TYPES.values(), UNDECODABLE)},
                 "bytes": self._bytes,
                 "messages": self._messages(),
-                "links": self._link_loads(),
-                "senders": sorted(self._senders),
+                "links": self._link_loads(now),
+                "senders": sorted(self._sent_last),
                 "receivers": sorted(self._receivers),
+                "sending": sorted(node for node, slot in self._sent_last.items() if now - slot <= _RECENT),
+                "receiving": sorted({node for node, _, _ in self._interests}),
                 "down_nodes": sorted(self._network.down_nodes),
                 "series": self._series(),
                 "events": list(self._events),
+                "missed": self._missed(),
             }
+
+    def _missed(self) -> list[Json]:
+        last = islice(reversed(self.deliveries.missing.items()), _MOST_SHOWN)
+        return [
+            {
+                "t_s": self._experiment_s(sent_ns),
+                "message": message(source, seq),
+                "node": self._label(application.node),
+                "app": application.name,
+            }
+            for (source, seq, application), sent_ns in last
+        ]
 
     def _summary(self) -> Json | None:
         try:
@@ -372,8 +407,7 @@ class LiveState:
             return "ended"
         if RunLayout(self.run_dir).timings.exists():
             return "accounting"
-        tag = self._manifest.get("tag")
-        if tag is not None and not (STATE_ROOT / tag).exists():
+        if self._manifest.get("tag") is not None and self.tag is None:
             return "interrupted"
         if clock_s is None:
             return "bring-up"
@@ -401,30 +435,30 @@ class LiveState:
         counts = {name: getattr(self.deliveries, name) for name in names}
         return counts | {"missing": len(self.deliveries.missing)}
 
-    def _link_loads(self) -> list[Json]:
+    def _link_loads(self, now: int) -> list[Json]:
         # The last slots of the captures, which are a little behind the clock.
         last = max(self._links_at, default=0)
         recent: Counter[int] = Counter()
-        for slot in range(last - _RECENT + 1, last + 1):
-            recent.update(self._links_at.get(slot, {}))
-        quiet = time.time_ns() // SLOT_NS - last > 2 * _RECENT
+        if now - last <= 2 * _RECENT:
+            for slot in range(last - _RECENT + 1, last + 1):
+                recent.update(self._links_at.get(slot, {}))
         return [
             {
-                "index": index,
-                "frames": self._frames_of_link[index],
-                "bytes": self._bytes_of_link[index],
-                "recent": 0.0 if quiet else recent[index] / (_RECENT * _SLOT_S),
-                "up": index not in self._network.down_links,
+                "index": link["index"],
+                "frames": self._frames_of_link[link["index"]],
+                "bytes": self._bytes_of_link[link["index"]],
+                "recent": recent[link["index"]] / (_RECENT * _SLOT_S),
+                "up": link["index"] not in self._network.down_links,
             }
-            for index, _, _ in self._links
+            for link in self.topology["links"]
         ]
 
     def _series(self) -> Json:
         """Returns curves over experiment time, as counts in bins of `bin_s`; `missing` by the time of
         sending."""
         clock = self._clock or Clock.steady(self._manifest["started_ns"], 1.0)
-        slots = [*self._types_at, *self._sent_at, *self._delivered_at]
-        last_s = max(0.0, clock.experiment_at(max(slots, default=0) * SLOT_NS))
+        last = max((slot for curve in self._curves.values() for slot in curve), default=0)
+        last_s = max(0.0, clock.experiment_at(last * SLOT_NS))
         # No bin is narrower than a slot, which is one count.
         width_s = max(_SLOT_S * max(clock.rates), last_s / _MAX_POINTS)
         bins = int(last_s / width_s) + 1
@@ -437,14 +471,11 @@ class LiveState:
                 found[min(bins - 1, max(0, int(at_s / width_s)))] += number
             return found
 
+        curves = {name: binned(curve.items()) for name, curve in self._curves.items()}
         return {
             "bin_s": width_s,
-            "types": {
-                name: binned((slot, types[name]) for slot, types in self._types_at.items())
-                for name in dict.fromkeys(TYPES.values())
-                if self._types[name]
-            },
-            "sent": binned(self._sent_at.items()),
-            "delivered": binned(self._delivered_at.items()),
+            "types": {name: curves[name] for name in dict.fromkeys(TYPES.values()) if name in curves},
+            "sent": curves.get("sent", [0] * bins),
+            "delivered": curves.get("delivered", [0] * bins),
             "missing": binned((at_ns // SLOT_NS, 1) for at_ns in self.deliveries.missing.values()),
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -24,6 +25,7 @@ from rich.text import Text
 
 from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
+from router.system import die_with
 from testbed.support.errors import RunError, TestbedError, exit_status
 from testbed.support.processes import Child, end_like_ctrl_c
 from testbed.terminal import foreign, put
@@ -40,21 +42,21 @@ _BAR = 24
 Snapshot = Mapping[str, Any]
 
 
-def display(run_dir: Path, port: int, until_end: bool) -> None:
+def display(run_dir: Path, port: int, until_end: bool, control: bool) -> None:
     """Shows a run until it ends, if `until_end`; otherwise until Ctrl-C.
 
     Raises:
-        InputError: not a run folder.
+        InputError: not a run folder, or, with `control`, not that of an emulation that is running.
     """
     # Load pyarrow and the page's server.
     from testbed.results.live.server import LiveServer
     from testbed.results.live.watch import Watcher, open_state
 
     state = open_state(run_dir.resolve())
-    topology = state.topology()
+    topology = state.topology
     console = Console()
     next_line = 0.0
-    with LiveServer(state, port) as server:
+    with LiveServer(state, port, control) as server:
         console.print(foreign(f"live: {server.url}"))
         shown = Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext()
         with Watcher(state), shown as live:
@@ -78,9 +80,10 @@ class LiveView:
     A context manager: the process ends with the block.
     """
 
-    def __init__(self, progress: Progress, port: int) -> None:
+    def __init__(self, progress: Progress, port: int, control: bool = False) -> None:
         self._progress = progress
         self._port = port
+        self._control = control
         self._errors = ""
         self._child: Child | None = None
         self._thread: threading.Thread | None = None
@@ -91,7 +94,7 @@ class LiveView:
 
         The run folder must have the run's inputs.
         """
-        arguments = [str(run_dir), str(self._port)]
+        arguments = [str(run_dir), str(self._port), *(["control"] if self._control else [])]
         run = RunLayout(run_dir)
         self._errors = run.relative(run.live_errors)
         self._child = Child("the live view", "testbed.results.live.view", arguments, run.live_errors, None)
@@ -214,10 +217,10 @@ def _deliveries(messages: Mapping[str, int]) -> str:
 
 
 def main() -> int:
-    """Watches an emulation: `python -m testbed.results.live.view RUN_DIR PORT`.
+    """Watches an emulation: `python -m testbed.results.live.view RUN_DIR PORT [control]`.
 
     Prints `{"url", "topology"}` when the page is served, then a snapshot a second, each as a line of JSON.
-    Ends on SIGTERM, or at the end of standard input, which comes when the parent process ends.
+    Ends on SIGTERM, which also comes when the parent process ends.
     """
     from testbed.results.live.server import LiveServer
     from testbed.results.live.watch import Watcher, open_state
@@ -226,21 +229,14 @@ def main() -> int:
     # The emulation takes precedence over this process.
     os.nice(_NICE)
     end_like_ctrl_c()
-    starter_gone = threading.Event()
-
-    def wait_for_starter() -> None:
-        # Not through sys.stdin: a thread blocked in it keeps the interpreter from ending in order.
-        while os.read(0, 4096):
-            pass
-        starter_gone.set()
-
-    threading.Thread(target=wait_for_starter, daemon=True).start()
     try:
+        die_with(os.getppid(), signal.SIGTERM)
         state = open_state(run_dir)
-        with LiveServer(state, port) as server, Watcher(state):
-            put(json.dumps({"url": server.url, "topology": state.topology()}), flush=True)
+        with LiveServer(state, port, "control" in sys.argv[3:]) as server, Watcher(state):
+            put(json.dumps({"url": server.url, "topology": state.topology}), flush=True)
             # The snapshots of the page: the terminal costs no further ones, and none that can fail.
-            while server.is_alive() and not starter_gone.wait(_SNAPSHOT_S):
+            while server.is_alive():
+                time.sleep(_SNAPSHOT_S)
                 put(server.snapshot.decode(), flush=True)
     except (KeyboardInterrupt, BrokenPipeError):
         return 0

@@ -20,12 +20,13 @@ from captures.rundir.applications import ApplicationsFollower, attention_event
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.clock import ClockPiece
 from captures.rundir.controller import controller_event
-from captures.rundir.faults import CommandRecord
+from captures.rundir.faults import CommandRecord, FaultRecord
 from captures.rundir.files import Follower, RunFolderError, parsed
 from captures.rundir.inputs import read_manifest, read_topology
 from router.records.attention import AttentionEvent
 from router.wire.header import UNDECODABLE
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.events.network import LinkImpair
 from testbed.results.conclude import hop_limit_of
 from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount, LiveState
 
@@ -44,6 +45,9 @@ def open_state(run_dir: Path) -> LiveState:
     run = RunLayout(run_dir)
     experiment = load_experiment(run.experiment)
     topology = read_topology(run)
+    impairments = sorted(
+        (event for event in experiment.events if isinstance(event, LinkImpair)), key=lambda event: event.at_s
+    )
     return LiveState(
         run_dir,
         {
@@ -60,6 +64,7 @@ def open_state(run_dir: Path) -> LiveState:
             topology,
             hop_limit=hop_limit_of(experiment),
         ),
+        [(event.at_s, event.sentence) for event in impairments],
     )
 
 
@@ -114,6 +119,7 @@ class Watcher:
         self._controller = Follower(run.controller_log, controller_event)
         self._clock = Follower(run.clock, partial(parsed, ClockPiece))
         self._commands = Follower(run.commands, partial(parsed, CommandRecord))
+        self._faults = Follower(run.faults, partial(parsed, FaultRecord))
         self._service: dict[Path, Follower[AttentionEvent]] = {}
         self._captures = growing_captures(run)
         #: What failed is not read again.
@@ -164,5 +170,9 @@ class Watcher:
         for path in RunLayout(self.state.run_dir).service_folder.glob("*.jsonl"):
             follower = self._service.setdefault(path, Follower(path, attention_event))
             self.state.take_service(follower.read())
-        self.state.take_commands(self._commands.read())
+        self.state.take_acts((each["at_s"], f"command: {each['command']}") for each in self._commands.read())
+        self.state.take_acts(
+            (each["at_s"], f"{each['part']} {each.get('node', '')} {each['what']}")
+            for each in self._faults.read()
+        )
         self.state.judge_until(now_ns)

@@ -97,15 +97,15 @@ def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
     with Watcher(state):
         poll(lambda: state.snapshot()["events"] or None, 30, "events are read")
         poll(lambda: any("down" in event["text"] for event in state.snapshot()["events"]) or None, 30, "down")
-    assert [node["label"] for node in state.topology()["nodes"]] == ["0 Bern", "1", "2 Zürich"]
+    assert [node["label"] for node in state.topology["nodes"]] == ["0 Bern", "1", "2 Zürich"]
     assert "link 2 Zürich-0 Bern down" in [event["text"] for event in state.snapshot()["events"]]
-    index = next(link["index"] for link in state.topology()["links"] if {link["u"], link["v"]} == {0, 2})
+    index = next(link["index"] for link in state.topology["links"] if {link["u"], link["v"]} == {0, 2})
     slot = read_clock(RunLayout(run)).start_ns // SLOT_NS + 1
     state.take_counts([LinkCount(index, "MSG", slot, 30, 3000)])
     snapshot = state.snapshot()
     snapshot["links"] = [{**link, "recent": 1.0} for link in snapshot["links"]]
     out = StringIO()
-    Console(file=out, width=100).print(live_table(snapshot, state.topology(), None))
+    Console(file=out, width=100).print(live_table(snapshot, state.topology, None))
     assert "2 Zürich-0 Bern" in out.getvalue()
 
 

@@ -91,41 +91,18 @@ S = 10**9
 WINDOW_S = 1.0
 
 
-@pytest.fixture
-def deliveries() -> Deliveries:
+def test_a_message_is_judged_when_its_answer_is_final_and_deliveries_come_before_and_after() -> None:
     found = Deliveries(WINDOW_S, line(3))
-    found.take_applications([predicate(1, 1 * S, "a = 1"), predicate(2, 1 * S, "a = 1")])
-    return found
-
-
-def test_a_message_is_open_until_nothing_can_change_its_answer(deliveries: Deliveries) -> None:
-    deliveries.take_applications([message(1, 10 * S), delivery(1, 1, 10 * S + 5)])
-    deliveries.judge_until(11 * S)
-    assert (deliveries.sent, deliveries.judged, deliveries.expected) == (1, 0, 0)
-    deliveries.judge_until(13 * S)
-    assert (deliveries.judged, deliveries.expected, deliveries.made) == (1, 2, 1)
-    assert [(seq, application.node) for _, seq, application in deliveries.missing] == [(1, 2)]
-
-
-def test_a_late_delivery_is_no_longer_missing(deliveries: Deliveries) -> None:
-    deliveries.take_applications([message(1, 10 * S), delivery(1, 1, 10 * S)])
-    deliveries.judge_until(13 * S)
-    assert len(deliveries.missing) == 1
-    deliveries.take_applications([delivery(2, 1, 14 * S)])
-    assert (len(deliveries.missing), deliveries.made, deliveries.spurious) == (0, 2, 0)
-
-
-def test_spurious_and_duplicate_deliveries_count_before_and_after_the_judgement(
-    deliveries: Deliveries,
-) -> None:
-    deliveries.take_applications(
-        [message(1, 10 * S, value=2), delivery(1, 1, 10 * S), delivery(1, 1, 10 * S)]
-    )
-    assert (deliveries.duplicates, deliveries.spurious) == (1, 0)
-    deliveries.judge_until(13 * S)
-    assert deliveries.spurious == 1
-    deliveries.take_applications([delivery(2, 1, 14 * S)])
-    assert deliveries.spurious == 2
+    found.take_applications([predicate(node, 1 * S, "a = 1") for node in (1, 2)])
+    found.take_applications([message(1, 10 * S), delivery(1, 1, 10 * S + 5), message(2, 10 * S, value=2)])
+    found.take_applications([delivery(1, 2, 10 * S), delivery(1, 2, 10 * S)])
+    found.judge_until(11 * S)
+    assert (found.sent, found.judged, found.expected, found.duplicates, found.spurious) == (2, 0, 0, 1, 0)
+    found.judge_until(13 * S)
+    assert (found.judged, found.expected, found.made, found.spurious) == (2, 2, 1, 1)
+    assert [(seq, application.node) for _, seq, application in found.missing] == [(1, 2)]
+    found.take_applications([delivery(2, 1, 14 * S), delivery(2, 2, 14 * S)])
+    assert (len(found.missing), found.made, found.spurious) == (0, 2, 2)
 
 
 def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> None:
