@@ -414,6 +414,7 @@ def test_the_page_starts_a_command_and_shows_its_lines_and_its_end(
 def test_every_text_is_legible(controlled: LiveServer, state: LiveState, tmp_path: Path, dark: bool) -> None:
     deliver = delivery_event(0, 1, 1, source=99, app="workload")
     state.take_applications([deliver, deliver])
+    poll(lambda: b"1 duplicate deliveries" in controlled.snapshot or None, TIMEOUT, "the page has it")
     # Labels in the picture, said in HTML's terms: its circles are what the numbers stand on.
     labels = """
       const receiver = document.querySelector("#network .receives").parentElement;
