@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 SECONDS_MAX = 1e9
 #: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
 NAME_MAX_BYTES = 200
-_FILE_NAME = re.compile(r"[^/.][^/]{0,99}", re.DOTALL)
+FILE_NAME = "[^-/.][^/]{0,99}"
 #: Key of the declaration in the metadata of a dataclass field.
 _METADATA = "option"
 
@@ -57,6 +57,7 @@ class Option:
         above_low: `low` itself is excluded.
         choices: the permitted values of a string (empty: any); a registry is read at each check.
         word: a text that a number may have in its place, for example "auto"; empty: none.
+        node: the integer, or the pair, names nodes, which a file may also give by their names.
         file_name: the string becomes part of a file name.
         path: the string names a file or a folder, relative to the folder of the file that has the key.
         default: the value without the key; None if there is none.
@@ -71,6 +72,7 @@ class Option:
     above_low: bool = False
     choices: Collection[str] = field(default=(), hash=False)
     required: bool = False
+    node: bool = False
     file_name: bool = False
     path: bool = False
     default: Any = None
@@ -92,7 +94,7 @@ class Option:
         if self.file_name:
             return (
                 f"a name of 1 to 100 printable characters (at most {NAME_MAX_BYTES} bytes)"
-                " without '/' that does not begin with '.'"
+                " without '/' that begins with neither '.' nor '-'"
             )
         if self.kind == "string":
             return " or ".join(f'"{choice}"' for choice in self.choices) or "a string that is not empty"
@@ -124,7 +126,7 @@ class Option:
         if self.kind == "boolean":
             return isinstance(value, bool)
         if self.file_name:
-            return isinstance(value, str) and _FILE_NAME.fullmatch(value) is not None and _fits(value)
+            return isinstance(value, str) and re.fullmatch(FILE_NAME, value) is not None and _fits(value)
         if self.kind == "string":
             return isinstance(value, str)
         if self.kind == "pair":

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
+
+from router.options import Option, Unit, options_of, setting
 
 #: A link with a bandwidth is a token bucket (TBF), emulated and simulated: bytes that may leave at once, at
 #: least one full frame, and the longest wait of a frame, in seconds.
@@ -43,12 +46,8 @@ class Link:
         index: position in the topology's list of links; breaks ties between equal-cost paths.
         u_port, v_port: interface number of this link at `u` and at `v` (equal to the switch port).
         cost: positive integer; the layer `spt` minimises its sum along each path.
-        bandwidth_mbps: megabits per second, each direction.
-        delay_ms: one way, milliseconds.
-        loss_percent: probability that a frame is lost, 0 to 100, each direction.
-        jitter_ms: the delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.
-        reorder_percent: probability that a frame is not delayed, and so overtakes others.
-        duplicate_percent: probability that a frame arrives twice.
+
+    The other attributes are those of `LinkProperties`.
     """
 
     index: int
@@ -70,15 +69,39 @@ class Link:
         return bool(self.loss_percent or self.duplicate_percent)
 
 
-#: The properties of a link that a run may change while it is in use -> the greatest value.
-PROPERTIES = {
-    "loss_percent": 100.0,
-    "bandwidth_mbps": 1e6,
-    "delay_ms": 60_000.0,
-    "jitter_ms": 60_000.0,
-    "reorder_percent": 100.0,
-    "duplicate_percent": 100.0,
-}
+@dataclass(frozen=True)
+class LinkProperties:
+    """[links]: for links that declare nothing of their own."""
+
+    loss_percent: float | None = setting(
+        None, "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT
+    )
+    bandwidth_mbps: float | None = setting(
+        None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND
+    )
+    delay_ms: float | None = setting(
+        None, "Delay of one direction; an emulation needs sch_netem.", low=0, unit=Unit.MILLISECONDS
+    )
+    jitter_ms: float | None = setting(
+        None,
+        "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
+        low=0,
+        unit=Unit.MILLISECONDS,
+    )
+    reorder_percent: float | None = setting(
+        None,
+        "Frames that are not delayed, at random, and so overtake others; needs `delay_ms`.",
+        low=0,
+        high=100,
+        unit=Unit.PERCENT,
+    )
+    duplicate_percent: float | None = setting(
+        None, "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT
+    )
+
+
+#: The properties of a link that a run may change while it is in use.
+PROPERTIES = {each.key: each for each in options_of(LinkProperties)}
 
 
 @dataclass(frozen=True)
@@ -117,6 +140,18 @@ class Topology:
             elif link.v == node:
                 found[link.v_port] = link.u
         return found
+
+
+def checked(where: str, option: Option, value: object) -> Any:
+    """Returns the value of an option; `where` begins the error.
+
+    Raises:
+        TopologyError: the value is not valid.
+    """
+    try:
+        return option.convert(value)
+    except ValueError as error:
+        raise TopologyError(f"{where}{option.key}: {error}") from None
 
 
 def unknown(kind: str, name: str, known: Iterable[str], listed: str = "") -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from topos import Link, Node, Topology, TopologyError
+from router.options import Option
+from topos import PROPERTIES, Link, Node, Topology, TopologyError, checked
 
 #: So many nodes can be asked for; a slip such as tree(10, 10) must not fill the memory.
 MAX_NODES = 100_000
@@ -67,6 +68,15 @@ PROPERTIES_LEFT_OUT = (
     "bandwidths and delays of the file are left out; topology.keep_properties = true keeps them"
 )
 PARALLEL_LEFT_OUT = "{} parallel links are left out: of those between two nodes, {} is kept"
+
+
+COST = Option(
+    "cost",
+    "integer",
+    low=1,
+    default=1,
+    doc=f"Broadcast trees minimise its sum; those of all links add up to at most {MAX_TOTAL_COST}.",
+)
 
 
 class LinkSpec(NamedTuple):
@@ -175,8 +185,7 @@ def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[in
         if pair in seen:
             raise TopologyError(f"{label}: these nodes are joined already by {where(seen[pair])}")
         seen[pair] = index
-        if isinstance(spec.cost, bool) or not isinstance(spec.cost, int) or spec.cost < 1:
-            raise TopologyError(f"{label}: cost is {spec.cost!r}; expected a positive integer")
+        checked(f"{label}: ", COST, spec.cost)
         total_cost += spec.cost
         if total_cost > MAX_TOTAL_COST:
             raise TopologyError(
@@ -187,19 +196,10 @@ def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[in
 
 
 def _check_properties(label: str, spec: LinkSpec) -> None:
-    bandwidth = spec.bandwidth_mbps
-    if bandwidth is not None and not 0 < bandwidth < math.inf:
-        raise TopologyError(f"{label}: bandwidth_mbps is {bandwidth}; expected a number above 0")
-    for key in ("delay_ms", "jitter_ms"):
-        value = getattr(spec, key)
-        if value is not None and not 0 <= value < math.inf:
-            raise TopologyError(f"{label}: {key} is {value}; expected a number from 0 up")
-    for key in ("loss_percent", "reorder_percent", "duplicate_percent"):
-        value = getattr(spec, key)
-        if value is not None and not 0 <= value <= 100:
-            raise TopologyError(f"{label}: {key} is {value}; expected a number from 0 to 100")
-    problem = contradiction(spec)
-    if problem is not None:
+    for key, declared in PROPERTIES.items():
+        if (value := getattr(spec, key)) is not None:
+            checked(f"{label}: ", declared, value)
+    if (problem := contradiction(spec)) is not None:
         raise TopologyError(f"{label}: {problem}")
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
-from topos import Node, Topology, TopologyError
+from topos import Node, Topology, checked
 from topos.build import MAX_NODES, LinkSpec, build, check_size, distance, distinct_points, link_cost, placed
 
 #: Weights of links are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
@@ -77,17 +77,14 @@ def register(doc: str, **parameters: Declaration) -> Callable[[_Make], _Make]:
         declared, signature = parameters_of(make, parameters), inspect.signature(make)
 
         @wraps(make)
-        def checked(*arguments: Any, **named: Any) -> Topology:
+        def make_checked(*arguments: Any, **named: Any) -> Topology:
             values = signature.bind(*arguments, **named).arguments
             for name, value in values.items():
-                try:
-                    values[name] = declared[name].convert(value)
-                except ValueError as error:
-                    raise TopologyError(f"{declared[name].key}: {error}") from None
+                values[name] = checked("", declared[name], value)
             return make(**values)
 
-        GENERATORS.register(make.__name__, Generator(checked, declared), doc)
-        return cast("_Make", checked)
+        GENERATORS.register(make.__name__, Generator(make_checked, declared), doc)
+        return cast("_Make", make_checked)
 
     return add
 

@@ -12,21 +12,40 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from topos import Link, Node, Topology, TopologyError, unknown
-from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
+from router.options import Option
+from topos import PROPERTIES, Link, Node, Topology, TopologyError, checked, unknown
+from topos.build import COST, MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
 
 #: File name suffixes that `load` knows.
 #: Those whose readers take bytes: some declare an encoding.
 _GRAPHS = (".graphml", ".gml", ".xml", ".txt", ".cch", ".intra")
 SUFFIXES = (".toml", ".brite", *_GRAPHS, ".json")
 _TOP_KEYS = ("name", "node", "link")
-NODE_KEYS = ("id", "x", "y", "name")
-LINK_KEYS = LinkSpec._fields
+#: The keys of [[node]].
+NODE_OPTIONS = (
+    Option(
+        "id",
+        "integer",
+        low=0,
+        required=True,
+        doc="Number of the node; without any, nodes are numbered in the order of their tables.",
+    ),
+    Option("x", "number", doc="Abscissa of the node in drawings."),
+    Option("y", "number", doc="Ordinate of the node in drawings."),
+    Option("name", "string", doc="Name of the node, by which links and events may name it."),
+)
+#: The keys of [[link]].
+LINK_OPTIONS = (
+    Option("u", "integer", low=0, required=True, node=True, doc="An end of the link."),
+    Option("v", "integer", low=0, required=True, node=True, doc="The other end."),
+    COST,
+    *PROPERTIES.values(),
+)
 _ENDS = ("u", "v")
 _JSON_LINK_KEYS = tuple(field.name for field in fields(Link))
 
@@ -104,8 +123,12 @@ def from_json(text: str) -> Topology:
     links = _tables(document, "links")
     for position, entry in enumerate(links):
         _check_keys(f"link {position}", entry, _JSON_LINK_KEYS)
-    specs = [{key: entry[key] for key in LINK_KEYS if entry.get(key) is not None} for entry in links]
-    topology = from_table("", {"name": document["name"], "node": _tables(document, "nodes"), "link": specs})
+    specs = [{key: entry[key] for key in LinkSpec._fields if entry.get(key) is not None} for entry in links]
+    nodes = [
+        {key: value for key, value in each.items() if value is not None}
+        for each in _tables(document, "nodes")
+    ]
+    topology = from_table("", {"name": document["name"], "node": nodes, "link": specs})
     for link, entry in zip(topology.links, links, strict=True):
         for key in ("index", "u_port", "v_port"):
             # They follow from the order of the links; others would make captures and tables disagree.
@@ -140,7 +163,11 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     declared = _tables(document, "node", lines.of_key("node"))
     if declared and not any("id" in entry for entry in declared):
         declared = [{"id": i, **entry} for i, entry in enumerate(declared)]
-    nodes = [_node(lines.of_table("node", i), entry) for i, entry in enumerate(declared)]
+    nodes = []
+    for position, entry in enumerate(declared):
+        where = lines.of_table("node", position)
+        node = Node(**_values(where, entry, NODE_OPTIONS))
+        nodes.append(replace(node, name=node_name(where, node.name)))
     links = _tables(document, "link", lines.of_key("link"))
     ids = {node.name: node.id for node in nodes if node.name is not None}
     if not nodes and links and all(isinstance(entry.get(end), str) for entry in links for end in _ENDS):
@@ -151,7 +178,7 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     specs = []
     for position, entry in enumerate(links):
         where = lines.of_table("link", position)
-        specs.append(_link(where, _numbered(where, entry, ids)))
+        specs.append(LinkSpec(**_values(where, _numbered(where, entry, ids), LINK_OPTIONS)))
     if not nodes:
         last = -1
         for position, spec in enumerate(specs):
@@ -216,12 +243,6 @@ class _Lines:
         return ""
 
 
-def _node(where: str, entry: Mapping[str, Any]) -> Node:
-    _check_keys(where, entry, NODE_KEYS)
-    x, y = (None if entry.get(key) is None else _number(where, entry, key) for key in ("x", "y"))
-    return Node(_integer(where, entry, "id"), x, y, node_name(where, entry.get("name")))
-
-
 def node_name(where: str, name: object) -> str | None:
     """The name of a node, or None; `where` begins the error.
 
@@ -233,34 +254,24 @@ def node_name(where: str, name: object) -> str | None:
     return name
 
 
-def _link(where: str, entry: Mapping[str, Any]) -> LinkSpec:
-    _check_keys(where, entry, LINK_KEYS)
-    values: dict[str, Any] = {key: _integer(where, entry, key) for key in ("u", "v")}
-    for key in entry.keys() - values.keys():
-        values[key] = _integer(where, entry, key) if key == "cost" else _number(where, entry, key)
-    return LinkSpec(**values)
+def _values(where: str, entry: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
+    """Returns the values of a table.
+
+    Raises:
+        TopologyError: a key is unknown or missing, or a value is not valid.
+    """
+    declared = {option.key: option for option in options}
+    _check_keys(where, entry, declared)
+    for option in options:
+        if option.required and option.key not in entry:
+            raise TopologyError(f"{where}: {option.key} is missing; expected {option.expected}")
+    return {key: checked(f"{where}: ", declared[key], value) for key, value in entry.items()}
 
 
-def _check_keys(where: str, entry: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_keys(where: str, entry: Mapping[str, Any], known: Collection[str]) -> None:
     for key in entry:
         if key not in known:
             raise TopologyError(f"{where}: {unknown('key', key, known)}")
-
-
-def _integer(where: str, entry: Mapping[str, Any], key: str) -> int:
-    value = entry.get(key)
-    if value is None:
-        raise TopologyError(f"{where}: {key} is missing; expected an integer")
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TopologyError(f"{where}: {key} is {value!r}; expected an integer")
-    return value
-
-
-def _number(where: str, entry: Mapping[str, Any], key: str) -> float:
-    value = entry[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
-        raise TopologyError(f"{where}: {key} is {value!r}; expected a number")
-    return float(value)
 
 
 _SECTION = re.compile(r"(Nodes|Edges)\s*:\s*\(\s*(\d+)\s*\)", re.IGNORECASE)

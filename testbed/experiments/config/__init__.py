@@ -38,7 +38,7 @@ from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
 from testbed.experiments.events import Event
-from topos import Topology
+from topos import LinkProperties, Topology
 
 #: Value of `time_scale`: a governor chooses the rate of the experiment clock.
 AUTO: Final = "auto"
@@ -52,40 +52,6 @@ _WINDOW_MAX_S = 60.0
 _FILTERS_MAX = 10_000
 #: Items of a workload: their number, not the memory for them, since they are generated one at a time.
 _ITEMS_MAX = 100_000_000
-
-
-@dataclass(frozen=True)
-class LinkOptions:
-    """[links]: for links that declare nothing of their own."""
-
-    bandwidth_mbps: float | None = setting(
-        None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND
-    )
-    delay_ms: float | None = setting(
-        None,
-        "Delay of one direction; an emulation needs the kernel's sch_netem.",
-        low=0,
-        unit=Unit.MILLISECONDS,
-    )
-    loss_percent: float | None = setting(
-        None, "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT
-    )
-    jitter_ms: float | None = setting(
-        None,
-        "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
-        low=0,
-        unit=Unit.MILLISECONDS,
-    )
-    reorder_percent: float | None = setting(
-        None,
-        "Frames that are not delayed, at random, and so overtake others; needs `delay_ms`.",
-        low=0,
-        high=100,
-        unit=Unit.PERCENT,
-    )
-    duplicate_percent: float | None = setting(
-        None, "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT
-    )
 
 
 @dataclass(frozen=True)
@@ -525,7 +491,7 @@ TOP_LEVEL: tuple[Option, ...] = options_of(Experiment)
 #: `testbed.experiments.config.events`). The field of `Experiment` has the name after the last dot.
 SECTIONS: Mapping[str, type | None] = {
     "topology": None,
-    "links": LinkOptions,
+    "links": LinkProperties,
     "broadcast": BroadcastOptions,
     "routing": RoutingOptions,
     "service": ServiceOptions,

@@ -16,6 +16,9 @@ from testbed.support.errors import InputError
 from testbed.support.names import node_id
 from topos import Topology
 
+#: The key that chooses the class of an event.
+ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Class of the event.")
+
 
 def read_events(
     problems: Problems, entries: object, topology: Topology | None, duration_s: float | None
@@ -38,12 +41,10 @@ def read_events(
     return tuple(event for _, event in events)
 
 
-def _numbered(
-    problems: Problems, section: str, entry: Mapping[str, Any], topology: Topology | None
-) -> dict[str, Any]:
-    """Returns the table of an event with the ids of nodes that it names."""
+def _numbered(problems: Problems, section: str, key: str, value: object, topology: Topology | None) -> object:
+    """Returns the value of a key that names a node, or several, with their ids."""
 
-    def number(key: str, name: object) -> object:
+    def number(name: object) -> object:
         if not isinstance(name, str):
             return name
         try:
@@ -52,12 +53,7 @@ def _numbered(
             problems.add(section, key, str(error))
             return 0
 
-    found = dict(entry)
-    if "node" in entry:
-        found["node"] = number("node", entry["node"])
-    if isinstance(entry.get("link"), list):
-        found["link"] = [number("link", end) for end in entry["link"]]
-    return found
+    return [number(each) for each in value] if isinstance(value, list) else number(value)
 
 
 def read_event(
@@ -91,16 +87,18 @@ def read_keys(
         attributes: an object `attributes` may be in the place of `message`; its value is a `Message`.
     """
     before = len(problems)
-    table = _numbered(problems, section, entry, topology)
-    choice = Option("action", "string", choices=actions, required=True)
-    given = {key: table.pop(key) for key in ("action",) if key in table}
-    action = read_fields(problems, section, given, (choice,)).get("action")
+    table = dict(entry)
+    given = {key: table.pop(key) for key in (ACTION.key,) if key in table}
+    action = read_fields(problems, section, given, (replace(ACTION, choices=actions),)).get(ACTION.key)
     if action is None:
         return None
     values: dict[str, Any] = {}
     if EVENTS[action].action != action:
         raise PackageError(f"event {action!r}: the attribute `action` of {EVENTS[action].__name__} differs")
     declared = options_of(EVENTS[action])
+    for each in declared:
+        if each.node and each.key in table:
+            table[each.key] = _numbered(problems, section, each.key, table[each.key], topology)
     if attributes and "attributes" in table and any(option.key == "message" for option in declared):
         declared = tuple(replace(each, required=each.required and each.key != "message") for each in declared)
         values |= _attributes(problems, section, table)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from router.options import Option
-from testbed.experiments.config import SECTIONS, LinkOptions
+from testbed.experiments.config import SECTIONS
 from testbed.experiments.config.schema import Problems, read_fields, toml_value
 from testbed.support.errors import InputError
-from topos import Link, Topology, TopologyError, loaders, unknown
+from topos import Link, LinkProperties, Topology, TopologyError, loaders, unknown
 from topos.build import check_names
 from topos.generators import GENERATORS
 
@@ -48,6 +48,9 @@ FILE_OPTIONS = (
         doc="Of a GraphML file that is not connected, the greatest connected part; a note says so.",
     ),
 )
+
+#: The key of a [topology] that is generated.
+GENERATOR = Option("generator", "string", choices=GENERATORS, required=True, doc="Generator of the topology.")
 
 
 def shipped_topologies() -> dict[str, Traversable]:
@@ -129,7 +132,7 @@ def _named(topology: Topology, names: object) -> Topology:
     return replace(topology, nodes=tuple(nodes))
 
 
-def with_link_defaults(topology: Topology, defaults: LinkOptions) -> Topology:
+def with_link_defaults(topology: Topology, defaults: LinkProperties) -> Topology:
     """The topology, where links take from `defaults` the properties that they do not declare."""
 
     def complete(link: Link) -> Link:

@@ -74,7 +74,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {"predicate": parse_predicate, "m
 class ApplicationEvent(Event):
     """A request of the application `app` on `node`; `action` is the command of the application socket."""
 
-    node: int = field(metadata=option("Node of the application.", low=0))
+    node: int = field(metadata=option("Node of the application.", low=0, node=True))
     app: str = field(
         default=APPLICATION,
         kw_only=True,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
-from router.options import Unit, option, setting
+from router.options import option, setting
 from router.registry import Registry
 from testbed.experiments.events import ApplicationEvent, Event, Problem, check_node, duration
 from testbed.experiments.events.parts import PartFault
@@ -106,7 +106,7 @@ def check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]
 
 @dataclass(frozen=True)
 class LinkFault(Fault):
-    link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link."))
+    link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link.", node=True))
 
     def check(self, topology: Topology) -> Iterator[Problem]:
         yield from check_joined(self.link, topology)
@@ -147,8 +147,14 @@ class LinkFlap(LinkFault):
         yield self.ends_s, lambda network: network.set_link(*self.link, up=True)
 
 
-def _property(doc: str, name: str, unit: Unit) -> Any:
-    return setting(None, doc, low=0, high=PROPERTIES[name], unit=unit)
+#: The greatest value of a property in an event.
+_MOST = {"bandwidth_mbps": 1e6, "delay_ms": 60_000.0, "jitter_ms": 60_000.0}
+
+
+def _property(name: str) -> Any:
+    declared = PROPERTIES[name]
+    changed = {each: getattr(declared, each) for each in ("doc", "low", "unit")}
+    return setting(None, **changed, high=_MOST.get(name, declared.high))
 
 
 @dataclass(frozen=True)
@@ -157,19 +163,15 @@ class LinkImpair(Fault):
     doc = "Links get other properties; 0 takes one away, and those that are not given stay as they are."
     leads_to = ()
 
-    link: tuple[int, int] | None = setting(None, "Nodes at the ends of the link; unset: all links.")
-    loss_percent: float | None = _property("Frames lost, at random.", "loss_percent", Unit.PERCENT)
-    bandwidth_mbps: float | None = _property("Bandwidth.", "bandwidth_mbps", Unit.MBIT_PER_SECOND)
-    delay_ms: float | None = _property("Delay.", "delay_ms", Unit.MILLISECONDS)
-    jitter_ms: float | None = _property(
-        "Greatest deviation from the delay, at random.", "jitter_ms", Unit.MILLISECONDS
+    link: tuple[int, int] | None = setting(
+        None, "Nodes at the ends of the link; unset: all links.", node=True
     )
-    reorder_percent: float | None = _property(
-        "Frames that are not delayed, at random.", "reorder_percent", Unit.PERCENT
-    )
-    duplicate_percent: float | None = _property(
-        "Frames that arrive twice, at random.", "duplicate_percent", Unit.PERCENT
-    )
+    loss_percent: float | None = _property("loss_percent")
+    bandwidth_mbps: float | None = _property("bandwidth_mbps")
+    delay_ms: float | None = _property("delay_ms")
+    jitter_ms: float | None = _property("jitter_ms")
+    reorder_percent: float | None = _property("reorder_percent")
+    duplicate_percent: float | None = _property("duplicate_percent")
 
     @property
     def properties(self) -> dict[str, float | None]:
@@ -233,7 +235,7 @@ def at_worst(topology: Topology, events: Iterable[Event]) -> Topology:
 
 @dataclass(frozen=True)
 class NodeFault(Fault):
-    node: int = field(metadata=option("The node.", low=0))
+    node: int = field(metadata=option("The node.", low=0, node=True))
 
     def check(self, topology: Topology) -> Iterator[Problem]:
         yield from check_node(self.node, topology)
@@ -305,4 +307,4 @@ def _with_action(base: type[Event]) -> Iterator[type[Event]]:
 
 for _base in (ApplicationEvent, Fault, PartFault):
     for _event in _with_action(_base):
-        EVENTS.register(_event.action, _event)
+        EVENTS.register(_event.action, _event, _event.doc)

@@ -53,7 +53,7 @@ class Restart(PartFault):
 
 @dataclass(frozen=True)
 class _OfNode:
-    node: int = field(metadata=option("The node.", low=0))
+    node: int = field(metadata=option("The node.", low=0, node=True))
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ def test_nodes_are_sorted_by_id() -> None:
             [LinkSpec(0, 1), LinkSpec(1, 0)],
             "link 1: 1-0: these nodes are joined already by link 0",
         ),
-        (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost is 0; expected a positive integer"),
-        (_nodes(2), [LinkSpec(0, 1, True)], "cost is True; expected a positive integer"),
+        (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost: 0 is not valid; expected an integer, 1 or more"),
+        (_nodes(2), [LinkSpec(0, 1, True)], "cost: true is not valid; expected an integer, 1 or more"),
         (
             _nodes(3),
             [LinkSpec(0, 1, 2**63 - 1), LinkSpec(1, 2, 2**63 - 1)],
@@ -66,12 +66,20 @@ def test_nodes_are_sorted_by_id() -> None:
             "link 1: 1-2: with cost 1 the costs of all links add up to "
             "4611686018427387904 or more; expected at most 4611686018427387903",
         ),
-        (_nodes(2), [LinkSpec(0, 1, bandwidth_mbps=0)], "bandwidth_mbps is 0; expected a number above 0"),
-        (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms is nan; expected a number from 0 up"),
+        (
+            _nodes(2),
+            [LinkSpec(0, 1, bandwidth_mbps=0)],
+            "bandwidth_mbps: 0 is not valid; expected a number above 0",
+        ),
+        (
+            _nodes(2),
+            [LinkSpec(0, 1, delay_ms=math.nan)],
+            "delay_ms: nan is not valid; expected a number, 0 or more",
+        ),
         (
             _nodes(2),
             [LinkSpec(0, 1, loss_percent=101)],
-            "loss_percent is 101; expected a number from 0 to 100",
+            "loss_percent: 101 is not valid; expected a number from 0 to 100",
         ),
         (
             _nodes(10),
