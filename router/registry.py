@@ -60,6 +60,8 @@ class Registry(Mapping[str, T]):
 
     def __init__(self, noun: str, group: str = "") -> None:
         self.noun = noun
+        #: Whether packages may register entries.
+        self.open = bool(group)
         self._group = group
         self._entries: dict[str, T | _Place] = {}
         self._docs: dict[str, str] = {}

@@ -1,15 +1,24 @@
-"""Generated pages, and the hook of MkDocs: links that leave docs/ become the paths that they name.
+"""Generated pages, and the hooks of MkDocs: links that leave docs/ become the paths that they name.
 
-A page on GitHub links to files of the repository, which a site of docs/ does not hold.
+A page on GitHub links to files of the repository, which a site of docs/ does not hold; it has the schemas.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from pathlib import Path
+from shutil import copytree
 from typing import Any
 
+SCHEMAS = Path(__file__).resolve().parents[2] / "experiments/shipped/schemas"
+
 _LINK = re.compile(r"\[([^\]\[]+)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def on_post_build(config: Any) -> None:
+    """Publishes the JSON Schemas in the folder `schemas` of the site."""
+    copytree(SCHEMAS, Path(config.site_dir) / "schemas", dirs_exist_ok=True)
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import captures.datasource.options
@@ -21,9 +22,10 @@ import captures.datasource.views
 import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
-from testbed.cli.documents import experiment_file
+from testbed.cli.documents import SCHEMAS, experiment_file, schemas
 from testbed.evaluation.figures import claims
 from testbed.terminal import put
+from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 
 _ROOT = Path(__file__).resolve().parents[3]
 _DOCS, _FIGURES = _ROOT / "docs", _ROOT / "docs/figures"
@@ -65,6 +67,16 @@ class Document:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "reference/experiment-file.md", experiment_file.document),
+    *(
+        Document(SCHEMAS / f"{name}.json", partial(schemas.text, make))
+        for name, make in schemas.SCHEMAS.items()
+    ),
+    Document(
+        _DOCS / "reference/topology-file.md", lambda: f"\n{experiment_file.table(NODE_OPTIONS)}\n", "node"
+    ),
+    Document(
+        _DOCS / "reference/topology-file.md", lambda: f"\n{experiment_file.table(LINK_OPTIONS)}\n", "link"
+    ),
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
     Document(_DOCS / "reference/tables.md", captures.tables.document.document),

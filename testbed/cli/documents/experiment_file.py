@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.options import Option, Unit, options_of
 from router.registry import Registry
-from testbed.experiments.config import NAMED, SECTIONS, TOP_LEVEL
+from testbed.experiments.config import NAMED, SECTIONS, Experiment
+from testbed.experiments.config.events import ACTION
 from testbed.experiments.config.schema import toml_value
-from testbed.experiments.config.topology import FILE_OPTIONS
+from testbed.experiments.config.topology import FILE_OPTIONS, GENERATOR
 from testbed.experiments.events import Event
-from testbed.experiments.events.network import EVENTS
-from topos.generators import GENERATORS
 
 _HEAD = """\
 # Experiment files
@@ -42,27 +41,79 @@ are declared, `cost`, `bandwidth_mbps`, `delay_ms` and `loss_percent`. Tables `[
 events; the nodes of GraphML have those of their attribute `label` or `name`. In every form, the table
 `[topology.names]` gives nodes names by their numbers (`3 = "Berlin"`). Reports, the live view, traces, the
 table `nodes`, commands and Wireshark ([wireshark.md](../how-to/wireshark.md)) show them.
+
 """
 _EVENTS = """
 ## [[events]]
 
 Any number of sections, each an event at an experiment time. `action` chooses the event, and with it the
-keys that the section has beside `at_s`.
+keys that the section has.
+
 """
 
 
+#: Section -> the key that names an entry of a registry, whose options are further keys of the section.
+CHOICES: Mapping[str, Option] = {
+    "topology": GENERATOR,
+    "events": ACTION,
+    **{name: options_of(cls)[0] for name, cls in SECTIONS.items() if cls and cls in NAMED},
+}
+
+
+def keys_of(section: str) -> tuple[Option, ...]:
+    """The keys of a section, whatever entry it names; "" is the top level."""
+    if section == "topology":
+        return (GENERATOR,)
+    if section == "events":
+        return (ACTION, *options_of(Event))
+    return options_of(SECTIONS.get(section) or Experiment)
+
+
+def entries_of(section: str) -> dict[str, tuple[Option, ...]]:
+    """The further keys of a section, by the entry that it names."""
+    found: dict[str, tuple[Option, ...]] = {}
+    known = {option.key for option in keys_of(section)}
+    for name, entry in registry_of(section).items():
+        options = getattr(entry, "options", entry)
+        declared = options if isinstance(options, tuple) else options_of(options)
+        found[name] = tuple(option for option in declared if option.key not in known)
+    return found
+
+
+def registry_of(section: str) -> Registry[Any]:
+    """The registry of the entries of a section of `CHOICES`."""
+    registry = CHOICES[section].choices
+    assert isinstance(registry, Registry)
+    return registry
+
+
+def any_of(entries: Mapping[str, Iterable[Option]]) -> list[Option]:
+    """The keys of any entry, each once."""
+    return list({option.key: option for options in entries.values() for option in options}.values())
+
+
 def document() -> str:
-    parts = [_HEAD, "\n## Top level\n\n", _table(TOP_LEVEL)]
-    for name, options in SECTIONS.items():
-        if name == "topology":
-            parts += [_TOPOLOGY, *_topology()]
-        elif name == "events":
-            parts += [_EVENTS, *_events()]
-        elif options is not None:
-            parts += [f"\n## [{name}]\n\n", f"{sentence_of(options, name)}\n\n", _table(options_of(options))]
-            if options in NAMED:
-                parts += _of_entries(*NAMED[options])
+    parts = [_HEAD, "\n## Top level\n\n", table(keys_of(""))]
+    for name, declared in SECTIONS.items():
+        if declared is None:
+            parts += (
+                [_TOPOLOGY, table(FILE_OPTIONS)] if name == "topology" else [_EVENTS, table(keys_of(name))]
+            )
+        else:
+            parts += [f"\n## [{name}]\n\n", f"{sentence_of(declared, name)}\n\n", table(keys_of(name))]
+        if name in CHOICES:
+            parts += _entries(name)
     return "".join(parts)
+
+
+def _entries(section: str) -> Iterable[str]:
+    entries, docs = entries_of(section), registry_of(section).docs
+    further = any_of(entries)
+    yield f"\n| {CHOICES[section].key} | meaning | further keys |\n|---|---|---|\n"
+    for name, options in entries.items():
+        keys = "all" if options == tuple(further) else ", ".join(f"`{option.key}`" for option in options)
+        yield f"| `{name}` | {docs[name]} | {keys} |\n"
+    yield f"\n{table(further)}"
 
 
 def sentence_of(options: type, section: str) -> str:
@@ -72,26 +123,39 @@ def sentence_of(options: type, section: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _table(options: Iterable[Option]) -> str:
+def table(options: Iterable[Option]) -> str:
     lines = ["| key | values | default | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{option.key}` | {_values(option)} | {_default(option)} | {_meaning(option)} |"
-        for option in options
-    ]
+    for option in options:
+        # Those of the entries of a section are in a table of their own.
+        text = option.doc if option in CHOICES.values() else meaning(option)
+        lines.append(f"| `{option.key}` | {values(option)} | {_default(option)} | {text} |")
     return "\n".join(lines) + "\n"
 
 
-def _meaning(option: Option) -> str:
+def meaning(option: Option) -> str:
+    """The sentence about an option, and those about the entries of its registry."""
     if not isinstance(option.choices, Registry):
         return option.doc
     return " ".join([option.doc, *(f"`{name}`: {doc}" for name, doc in option.choices.docs.items())])
 
 
-def _values(option: Option) -> str:
+def described(option: Option) -> str:
+    """The meaning, the values and the unit of a key, for a comment and for an editor."""
+    if isinstance(option.choices, Registry):
+        return meaning(option)
+    words, unit = values(option).replace("`", ""), option.unit.value
+    return f"{option.doc} ({words}{'' if unit in words else f'; {unit}'})"
+
+
+def values(option: Option) -> str:
+    if option in (GENERATOR, ACTION):
+        return "a name below"
     if option.kind == "string" and option.choices:
         return ", ".join(f'`"{choice}"`' for choice in option.choices)
     words = option.expected.removeprefix("an ").removeprefix("a ").removesuffix(", at most 1e+09")
     words = words.replace(" from 0 to 1e+09", ", 0 or more").replace("string that is not empty", "text")
+    if option.node and option.kind == "integer":
+        words += ", or the name of a node"
     unit = unit_of(option)
     return f"{words}; {unit}" if unit else words
 
@@ -100,34 +164,6 @@ def _default(option: Option) -> str:
     if option.required:
         return "required"
     return "" if option.default is None else f"`{toml_text(option.default)}`"
-
-
-def _of_entries(key: str, registry: Registry[type[Any]]) -> Iterable[str]:
-    """The keys of the entries of a registry that have options."""
-    for name, entry in registry.items():
-        if options := options_of(entry.options):
-            yield f'\nFurther keys with `{key} = "{name}"`:\n\n{_table(options)}'
-
-
-def _topology() -> Iterable[str]:
-    yield f"\n{_table(FILE_OPTIONS)}\n| generator | topology | parameters |\n|---|---|---|\n"
-    for name, generator in GENERATORS.items():
-        keys = ", ".join(f"`{option.key}`" for option in generator.options)
-        yield f'| `"{name}"` | {GENERATORS.docs[name]} | {keys} |\n'
-    options = {option.key: option for each in GENERATORS.values() for option in each.options}
-    yield f"\n{_table(options.values())}"
-
-
-def _events() -> Iterable[str]:
-    yield "\n| action | keys | event |\n|---|---|---|\n"
-    common = {option.key for option in options_of(Event)}
-    for action, event in EVENTS.items():
-        keys = ", ".join(f"`{each.key}`" for each in options_of(event) if each.key not in common)
-        yield f"| `{action}` | {keys} | {event.doc} |\n"
-    options = {option.key: option for event in EVENTS.values() for option in options_of(event)}
-    lines = ["\n| key | values | meaning |", "|---|---|---|"]
-    lines += [f"| `{each.key}` | {_values(each)} | {each.doc} |" for each in options.values()]
-    yield "\n".join(lines) + "\n"
 
 
 def unit_of(option: Option) -> str:

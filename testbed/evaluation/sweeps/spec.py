@@ -25,7 +25,7 @@ import ast
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from importlib.util import find_spec
 from itertools import product
@@ -33,7 +33,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from router.options import NoOptions, options_of, setting
+from router.options import NoOptions, Option, options_of, setting
 from router.registry import Registry
 from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config import Experiment
@@ -116,7 +116,24 @@ _NODES = (
     *(ast.UnaryOp, ast.USub, ast.Constant, ast.Name, ast.Attribute),
 )
 _NODES_MAX = 200
-_KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
+#: The keys of a sweep beside lists and tables.
+OPTIONS = (
+    Option("name", "string", file_name=True, doc="Name of the sweep; default: that of the file."),
+    Option(
+        "experiment",
+        "string",
+        default="default",
+        doc="An experiment file, relative to that of the sweep, or the name of a shipped experiment.",
+    ),
+    Option(
+        "engine",
+        "string",
+        choices=ENGINES,
+        default="simulate",
+        doc="simulate: runs are tasks of Spark; run: they are emulated, one after the other.",
+    ),
+)
+_KEYS = (*(option.key for option in OPTIONS), "seeds", "set", "grid", "plot")
 Value = str | int | float | bool
 
 
@@ -287,15 +304,9 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
     for key in document:
         if key not in _KEYS:
             raise SpecError(f"{path}: {unknown('key', key, _KEYS)}")
-    engine = document.get("engine", "simulate")
-    if engine not in ENGINES:
-        raise fail("engine", f"{engine!r} is not valid; expected one of {', '.join(ENGINES)}")
-    name = document.get("name", path.stem)
-    if not isinstance(name, str) or not name.isprintable() or "/" in name or name[:1] in ("", ".", "-"):
-        raise fail("name", f"{name!r} is not valid; expected a name of a folder")
-    experiment = document.get("experiment", "default")
-    if not isinstance(experiment, str):
-        raise fail("experiment", f"{experiment!r} is not valid; expected a file or a shipped experiment")
+    given = {"name": path.stem, **document}
+    chosen = {option.key: option.default for option in OPTIONS} | _converted(OPTIONS, given, "", fail)
+    experiment = chosen["experiment"]
     beside = path.parent / experiment
     for key in ("set", "grid"):
         if not isinstance(document.get(key, {}), Mapping):
@@ -312,15 +323,26 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
         if not _is_value(value) or key == "seed":
             raise fail(f"[set] {key}", "expected a single value, and `seeds` for the seed")
     return Spec(
-        name=name,
+        name=chosen["name"],
         path=path,
         experiment=beside if beside.is_file() else find_experiment(experiment),
-        engine=engine,
+        engine=chosen["engine"],
         seeds=_seeds(document.get("seeds", 1), fail),
         settings=settings,
         grid=grid,
         plots=[_plot(entry, grid, fail) for entry in document.get("plot", [])],
     )
+
+
+def _converted(options: Iterable[Option], table: Mapping[str, Any], where: str, fail: Any) -> dict[str, Any]:
+    found = {}
+    for option in options:
+        if option.key in table:
+            try:
+                found[option.key] = option.convert(table[option.key])
+            except ValueError as error:
+                raise fail(where + option.key, str(error)) from error
+    return found
 
 
 def _is_value(value: object) -> bool:
@@ -341,12 +363,7 @@ def _plot(entry: object, grid: Mapping[str, Sequence[object]], fail: Any) -> Plo
     keys = [each.name for each in fields(Plot)]
     if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(keys):
         raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(keys[2:])}")
-    for option in options_of(Plot):
-        if option.key in entry:
-            try:
-                option.convert(entry[option.key])
-            except ValueError as error:
-                raise fail(f"[[plot]] {option.key}", str(error)) from error
+    _converted(options_of(Plot), entry, "[[plot]] ", fail)
     labels, ticks = entry.get("label", {}), entry.get("x_ticks", [])
     if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
         raise fail("[[plot]] label", "expected a table of texts")

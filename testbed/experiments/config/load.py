@@ -250,7 +250,7 @@ def _check_served(
 
 def _name_of(path: Path) -> str:
     """The name of the file as that of an experiment; a character that is not printable becomes `?`."""
-    name = "".join(each if each.isprintable() else "?" for each in path.stem.lstrip(".")[:100])
+    name = "".join(each if each.isprintable() else "?" for each in path.stem.lstrip(".-")[:100])
     return name.encode()[:NAME_MAX_BYTES].decode(errors="ignore") or "experiment"
 
 

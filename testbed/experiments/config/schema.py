@@ -87,8 +87,8 @@ def dotted(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def toml_value(value: str | bool | int | float | Sequence[int]) -> str:
-    """A value as TOML text: string, boolean, integer, finite float, or a list of integers.
+def toml_value(value: str | bool | int | float | Sequence[Any]) -> str:
+    """A value as TOML text: string, boolean, integer, finite float, or a list of them.
 
     Raises:
         ValueError: a float that is not finite.
@@ -104,7 +104,7 @@ def toml_value(value: str | bool | int | float | Sequence[int]) -> str:
         if not math.isfinite(value):
             raise ValueError(f"{value} is not finite")
         return repr(value)
-    return f"[{', '.join(map(str, value))}]"
+    return f"[{', '.join(map(toml_value, value))}]"
 
 
 def dump_experiment(experiment: Experiment, topology_file: str) -> str:

@@ -55,7 +55,7 @@ _experiments = st.builds(
         st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/").filter(str.isprintable),
         min_size=1,
         max_size=100,
-    ).filter(lambda name: not name.startswith(".")),
+    ).filter(lambda name: not name.startswith((".", "-"))),
     seed=st.integers(0, 2**70),
     duration_s=st.floats(10, 1e9),
     time_scale=st.floats(1e-6, 86_400),

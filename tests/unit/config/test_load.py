@@ -171,7 +171,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
             'name = "../x"',
             (
                 'name: "../x" is not valid; expected a name of 1 to 100 printable characters '
-                "(at most 200 bytes) without '/' that does not begin with '.'"
+                "(at most 200 bytes) without '/' that begins with neither '.' nor '-'"
             ),
         ),
         ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),

@@ -188,10 +188,10 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("seeds = 2", "seedz = 2", r"unknown key 'seedz'; did you mean 'seeds'\?"),
-        ("seeds = 2", 'name = "-rf"', "name: '-rf' is not valid; expected a name of a folder"),
+        ("seeds = 2", 'name = "-rf"', 'name: "-rf" is not valid; expected a name'),
         ("seeds = 2", "seeds = 0", "seeds: 0 is not valid; expected a number of seeds, or a list of them"),
         ("seeds = 2", "seeds = [1, 1]", "seeds: has a seed twice"),
-        ("seeds = 2", 'engine = "ns2"', "engine: 'ns2' is not valid; expected one of simulate, run"),
+        ("seeds = 2", 'engine = "ns2"', 'engine: "ns2" is not valid; expected "simulate" or'),
         ("[600, 900.5]", "600", r"\[grid\] protocol.sr_period_s: expected a list of values"),
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
