@@ -69,13 +69,15 @@ class Link:
         return bool(self.loss_percent or self.duplicate_percent)
 
 
+def _share(doc: str) -> float | None:
+    return setting(None, doc, low=0, high=100, unit=Unit.PERCENT)
+
+
 @dataclass(frozen=True)
 class LinkProperties:
     """[links]: for links that declare nothing of their own."""
 
-    loss_percent: float | None = setting(
-        None, "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT
-    )
+    loss_percent: float | None = _share("Frames lost in each direction, at random.")
     bandwidth_mbps: float | None = setting(
         None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND
     )
@@ -83,21 +85,10 @@ class LinkProperties:
         None, "Delay of one direction; an emulation needs sch_netem.", low=0, unit=Unit.MILLISECONDS
     )
     jitter_ms: float | None = setting(
-        None,
-        "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
-        low=0,
-        unit=Unit.MILLISECONDS,
+        None, "Greatest deviation from `delay_ms`, at random; at most it.", low=0, unit=Unit.MILLISECONDS
     )
-    reorder_percent: float | None = setting(
-        None,
-        "Frames that are not delayed, at random, and so overtake others; needs `delay_ms`.",
-        low=0,
-        high=100,
-        unit=Unit.PERCENT,
-    )
-    duplicate_percent: float | None = setting(
-        None, "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT
-    )
+    reorder_percent: float | None = _share("Frames that are not delayed, and so overtake; needs `delay_ms`.")
+    duplicate_percent: float | None = _share("Frames that arrive twice, at random.")
 
 
 #: The properties of a link that a run may change while it is in use.

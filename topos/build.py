@@ -70,13 +70,8 @@ PROPERTIES_LEFT_OUT = (
 PARALLEL_LEFT_OUT = "{} parallel links are left out: of those between two nodes, {} is kept"
 
 
-COST = Option(
-    "cost",
-    "integer",
-    low=1,
-    default=1,
-    doc=f"Broadcast trees minimise its sum; those of all links add up to at most {MAX_TOTAL_COST}.",
-)
+_COST = "Broadcast trees minimise its sum; the costs of all links add up to at most 2^62 - 1."
+COST = Option("cost", "integer", low=1, default=1, doc=_COST)
 
 
 class LinkSpec(NamedTuple):

@@ -28,13 +28,7 @@ SUFFIXES = (".toml", ".brite", *_GRAPHS, ".json")
 _TOP_KEYS = ("name", "node", "link")
 #: The keys of [[node]].
 NODE_OPTIONS = (
-    Option(
-        "id",
-        "integer",
-        low=0,
-        required=True,
-        doc="Number of the node; without any, nodes are numbered in the order of their tables.",
-    ),
+    Option("id", "integer", low=0, required=True, doc="Number of the node; without any, its place."),
     Option("x", "number", doc="Abscissa of the node in drawings."),
     Option("y", "number", doc="Ordinate of the node in drawings."),
     Option("name", "string", doc="Name of the node, by which links and events may name it."),

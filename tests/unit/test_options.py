@@ -71,12 +71,10 @@ def test_a_registry_is_a_mapping_in_the_order_of_registration() -> None:
     layers = _layers()
     assert list(layers) == ["spt", "rpf"]
     assert dict(layers) == {"spt": 1, "rpf": 2}
-    assert layers.get("flood") is None
-
-
-def test_a_name_is_registered_once() -> None:
     with pytest.raises(ValueError, match="layer 'spt' is registered already"):
-        _layers().register("spt", 3)
+        layers.register("spt", 3)
+    layers.unregister("spt")
+    assert (list(layers), layers.get("spt")) == (["rpf"], None)
 
 
 @pytest.mark.parametrize("kind", [KeyError, ValueError, UnknownNameError])
@@ -87,9 +85,3 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(kind: type[Except
     assert str(caught.value) == "unknown layer 'flood'; expected one of spt, rpf"
     with pytest.raises(kind):
         layers.unregister("flood")
-
-
-def test_an_entry_can_be_removed() -> None:
-    layers = _layers()
-    layers.unregister("spt")
-    assert list(layers) == ["rpf"]

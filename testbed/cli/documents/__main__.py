@@ -71,11 +71,11 @@ DOCUMENTS: tuple[Document, ...] = (
         Document(SCHEMAS / f"{name}.json", partial(schemas.text, make))
         for name, make in schemas.SCHEMAS.items()
     ),
-    Document(
-        _DOCS / "reference/topology-file.md", lambda: f"\n{experiment_file.table(NODE_OPTIONS)}\n", "node"
-    ),
-    Document(
-        _DOCS / "reference/topology-file.md", lambda: f"\n{experiment_file.table(LINK_OPTIONS)}\n", "link"
+    *(
+        Document(
+            _DOCS / "reference/topology-file.md", partial("\n{}\n".format, experiment_file.table(keys)), name
+        )
+        for name, keys in (("node", NODE_OPTIONS), ("link", LINK_OPTIONS))
     ),
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),

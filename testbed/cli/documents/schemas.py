@@ -7,7 +7,7 @@ known, and then has any keys. A schema cannot say that keys limit each other, or
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from router.options import FILE_NAME, Option, options_of
@@ -21,7 +21,6 @@ from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string", "minLength": 1}
 _NODE: Schema = {"type": ["integer", "string"], "minimum": 0, "minLength": 1}
-_REMARKS = ("description", "default")
 #: Names of nodes by their numbers.
 _NAMES: Schema = {"type": "object", "propertyNames": {"pattern": "^[0-9]+$"}, "additionalProperties": _TEXT}
 
@@ -47,20 +46,12 @@ def experiment_schema() -> Schema:
     return _document("Experiment", found)
 
 
-def topology_schema() -> Schema:
-    return _document("Topology", _declared())
-
-
 def sweep_schema() -> Schema:
     plot = _table(options_of(Plot), label={"type": "object", "additionalProperties": {"type": "string"}})
     plot["properties"]["x_ticks"] = _list({"type": "number"})
     plot["required"] = ["x", "y"]
     seeds = _list({"type": "integer", "minimum": 0}, minItems=1, uniqueItems=True)
-    seeds |= {
-        "type": ["integer", "array"],
-        "minimum": 1,
-        "description": "Seeds, or the number of seeds from 1.",
-    }
+    seeds |= {"type": ["integer", "array"], "minimum": 1, "description": "Seeds, or how many, from 1 on."}
     values = _values()
     single = {key: {"$ref": f"#/definitions/{key}"} for key in values}
     several = {key: _list(value, minItems=1, uniqueItems=True) for key, value in single.items()}
@@ -80,7 +71,7 @@ def _topology() -> Schema:
     found["oneOf"] = [{"required": [way]} for way in ("file", "link", *found.pop("required"))]
     for way, table in ways.items():
         found["properties"] |= table["properties"]
-        found["allOf"].append({"if": {"required": [way]}, "then": _rules_alone(table)})
+        found["allOf"].append({"if": {"required": [way]}, "then": table})
     return found
 
 
@@ -101,15 +92,8 @@ def _named(section: str, **more: Schema) -> Schema:
         chosen: Schema = {"properties": {choice.key: {"const": name}}}
         if name != choice.default:
             chosen["required"] = [choice.key]
-        found["allOf"].append({"if": chosen, "then": _rules_alone(_table((*own, *options), **more))})
+        found["allOf"].append({"if": chosen, "then": _table((*own, *options), _rules, **more)})
     return found
-
-
-def _rules_alone(table: Schema) -> Schema:
-    """The schema of a table without remarks on its keys."""
-    keys = {key: value.items() for key, value in table["properties"].items()}
-    bare = {key: {rule: of for rule, of in value if rule not in _REMARKS} for key, value in keys.items()}
-    return table | {"properties": bare}
 
 
 def _values() -> dict[str, Schema]:
@@ -138,11 +122,12 @@ def _nested(values: Mapping[str, Schema], is_open: bool = False) -> Schema:
     return {"type": "object", "properties": found, "additionalProperties": is_open}
 
 
-def _table(options: Iterable[Option], **more: Schema) -> Schema:
-    options = tuple(options)
-    found = {"type": "object", "properties": {option.key: _value(option) for option in options} | more}
+def _table(
+    options: Sequence[Option], value: Callable[[Option], Schema] | None = None, /, **more: Schema
+) -> Schema:
+    properties = {option.key: (value or _value)(option) for option in options} | more
     required = [option.key for option in options if option.required]
-    return found | {"required": required, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _list(items: Schema, **rules: Any) -> Schema:
@@ -153,8 +138,7 @@ def _value(option: Option) -> Schema:
     found = {"description": described(option)}
     if option.default is not None:
         found["default"] = option.default
-    rules = _rules(option)
-    return found | ({"anyOf": [rules, {"const": option.word}]} if option.word else rules)
+    return found | _rules(option)
 
 
 def _rules(option: Option) -> Schema:
@@ -173,8 +157,14 @@ def _rules(option: Option) -> Schema:
         return {"anyOf": [known, _TEXT]} if is_open else known
     bounds = {"exclusiveMinimum" if option.above_low else "minimum": option.low, "maximum": option.high}
     rules = {"type": option.kind} | {key: bound for key, bound in bounds.items() if bound is not None}
+    if option.word:
+        return {"anyOf": [rules, {"const": option.word}]}
     return rules | _NODE if option.node else rules
 
 
 #: Name of a file, without `.json` -> its schema.
-SCHEMAS = {"experiment": experiment_schema, "topology": topology_schema, "sweep": sweep_schema}
+SCHEMAS: Mapping[str, Callable[[], Schema]] = {
+    "experiment": experiment_schema,
+    "topology": lambda: _document("Topology", _declared()),
+    "sweep": sweep_schema,
+}

@@ -119,19 +119,8 @@ _NODES_MAX = 200
 #: The keys of a sweep beside lists and tables.
 OPTIONS = (
     Option("name", "string", file_name=True, doc="Name of the sweep; default: that of the file."),
-    Option(
-        "experiment",
-        "string",
-        default="default",
-        doc="An experiment file, relative to that of the sweep, or the name of a shipped experiment.",
-    ),
-    Option(
-        "engine",
-        "string",
-        choices=ENGINES,
-        default="simulate",
-        doc="simulate: runs are tasks of Spark; run: they are emulated, one after the other.",
-    ),
+    Option("experiment", "string", default="default", doc="A file, or the name of a shipped experiment."),
+    Option("engine", "string", choices=ENGINES, default="simulate", doc="Simulated by Spark, or emulated."),
 )
 _KEYS = (*(option.key for option in OPTIONS), "seeds", "set", "grid", "plot")
 Value = str | int | float | bool

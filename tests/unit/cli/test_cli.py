@@ -58,12 +58,6 @@ def _experiment(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_help_lists_every_command() -> None:
-    _, printed, _ = _cbcb("--help")
-    for command, (_, text) in COMMANDS.items():
-        assert re.search(rf"\n    {command}\s+{re.escape(text[:20])}", printed), command
-
-
 def test_the_page_of_commands_has_every_command_and_readme_no_other() -> None:
     def listed(page: Path) -> set[str]:
         cells = re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)

@@ -131,20 +131,19 @@ def test_wrong_arguments_are_said_in_words(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["local", "local[*, 3]", "local-cluster[2,1,9]", "spark://[::1]:1,b:2", "yarn", "k8s://https://a:4"],
-)
-def test_masters_that_spark_takes(url: str) -> None:
-    assert arguments.master(url) == url
-
-
-@pytest.mark.parametrize(
-    "url", ["", "local[]", "local[x]", "spark://one", "http://one:1", "spark://a:1,", "locals"]
-)
-def test_masters_that_spark_does_not_take(url: str) -> None:
-    with pytest.raises(ArgumentTypeError, match="expected local"):
-        arguments.master(url)
+def test_masters_are_of_a_form_that_spark_takes() -> None:
+    for url in (
+        "local",
+        "local[*, 3]",
+        "local-cluster[2,1,9]",
+        "spark://[::1]:1,b:2",
+        "yarn",
+        "k8s://https://a:4",
+    ):
+        assert arguments.master(url) == url
+    for url in "", "local[]", "local[x]", "spark://one", "http://one:1", "spark://a:1,", "locals":
+        with pytest.raises(ArgumentTypeError, match="expected local"):
+            arguments.master(url)
 
 
 def test_a_bracket_in_a_path_is_no_markup() -> None:

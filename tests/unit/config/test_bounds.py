@@ -9,13 +9,7 @@ import pytest
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 
-_FILE = """duration_s = 60
-[topology]
-generator = "ring"
-nodes = 5
-[workload]
-messages_per_minute = 60
-"""
+_FILE = 'duration_s = 60\n[topology]\ngenerator = "ring"\nnodes = 5\n[workload]\nmessages_per_minute = 60\n'
 
 
 @pytest.fixture

@@ -91,17 +91,6 @@ def test_link_defaults_are_in_the_topology_of_the_copy(tmp_path: Path) -> None:
     assert copy == replace(experiment, name="e")
 
 
-def test_default_is_the_setting_of_the_paper() -> None:
-    experiment = load_experiment(list_experiments()["default"])
-    workload = experiment.workload
-    assert (len(experiment.topology.nodes), len(experiment.topology.links)) == (20, 40)
-    assert (experiment.duration_s, experiment.time_scale, experiment.fastest) == (1800, "auto", 60)
-    assert workload is not None
-    assert (workload.senders_percent, workload.receivers_percent) == (20, 75)
-    assert (workload.messages_per_minute, workload.predicate_change_interval_s) == (3, 1200)
-    assert workload.changing_receivers_percent == 50
-
-
 def test_ring5_has_equal_cost_paths() -> None:
     experiment = load_experiment(list_experiments()["ring5"])
     graph = nx.Graph()

@@ -22,12 +22,7 @@ from testbed.experiments.events import SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from topos.generators import ring, waxman
 
-_SMALL = """\
-duration_s = 100
-[topology]
-generator = "ring"
-nodes = 4
-"""
+_SMALL = 'duration_s = 100\n[topology]\ngenerator = "ring"\nnodes = 4\n'
 _FULL = """\
 name = "full"
 seed = 9
@@ -162,7 +157,6 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
     "": [
         ("seed = 9", "sed = 9", "unknown key 'sed'; did you mean 'seed'?"),
         ("[oracle]", "[orcale]", "unknown section 'orcale'; did you mean 'oracle'?"),
-        ("seed = 9", "seed = true", "seed: true is not valid; expected an integer, 0 or more"),
         (
             'name = "full"',
             'name = "../x"',
@@ -172,7 +166,6 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
             ),
         ),
         ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),
-        ("time_scale = 20", "time_scale = nan", "time_scale: nan is not valid; expected a number from 1e-06"),
         ("seed = 9", "seed = = 9", "is not valid TOML: Invalid value (at line 2, column 8)"),
     ],
     "[topology]: ": [
@@ -192,12 +185,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ('file = "pair.toml"', 'generator = "rings"', "generator: unknown generator 'rings'; did"),
         ('file = "pair.toml"', 'generator = "line"', "nodes: missing; expected an integer from 1 to 100000"),
     ],
-    "[links] ": [
-        ("loss_percent = 1", "loss_percent = 101", "loss_percent: 101 is not valid; expected a number")
-    ],
-    "[broadcast] ": [('"spt"', '"mst"', 'layer: "mst" is not valid; expected "spt" or "spanning-tree" or')],
     "[protocol] ": [
-        ("hop_limit = 16", "hop_limit = 256", "hop_limit: 256 is not valid; expected an integer from"),
         ("= false", "= 0", "ra_on_change: 0 is not valid; expected true or false"),
         (
             "hop_limit = 16",
@@ -257,9 +245,6 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
             'subscription: "a" is in force at node 0 at 5 s already',
         ),
         ("price < 400", "price <", "predicate: "),
-    ],
-    "[service] ": [
-        ("[oracle]", '[service]\nkind = "x"\n[oracle]', 'kind: "x" is not valid; expected "exhaustive"')
     ],
     "[oracle]: ": [("[oracle]", "[[oracle]]", "is not a table; expected a section [oracle]")],
 }

@@ -152,7 +152,5 @@ def test_a_schema_and_the_loader_refuse_the_same_files(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InputError):
             pytest.fail(f"{load_spec(path).jobs() if text in _SWEEPS else load_experiment(path)}: {text}")
-
-
-def test_an_editor_accepts_what_a_package_adds(tmp_path: Path) -> None:
+    # What a package adds is no error in an editor.
     assert _refused(tmp_path, "experiment", _OF_PACKAGES) == set()

@@ -242,13 +242,6 @@ def test_a_simulation_has_no_parts(tmp_path: Path, action: str) -> None:
         _simulate(tmp_path, experiment)
 
 
-def test_switches_of_links_with_properties_are_restarted(tmp_path: Path) -> None:
-    """`tests/emulation/test_network.py` has their properties afterwards."""
-    text = HEAD.replace('generator = "ring"\nnodes = 5', "link = [{ u = 0, v = 1, delay_ms = 3 }]")
-    text += _section("switches_restart", 10).replace("node = 3", "node = 1")
-    assert _load(tmp_path, text).events[0].action == "switches_restart"
-
-
 @pytest.mark.parametrize(
     ("other", "at_s", "refused"),
     [

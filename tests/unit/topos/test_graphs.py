@@ -208,10 +208,7 @@ def test_the_numbers_of_nodes_and_links_are_bounded_in_every_format(
     brite = [f"Nodes: ( {count} )", *(f"{i} 0 0" for i in range(count)), "Edges: ( 0 )"]
     nodes = "".join(f'<node id="{i}"/>' for i in range(count))
     for name, text in (
-        (
-            "a.graphml",
-            f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph>{nodes}</graph></graphml>',
-        ),
+        ("a.graphml", f"<graphml{_NAMESPACE}><graph>{nodes}</graph></graphml>"),
         ("a.brite", "\n".join(brite)),
         ("a.toml", "[[node]]\n" * count),
         ("a.json", json.dumps({"name": "a", "nodes": [{"id": i} for i in range(count)], "links": []})),
@@ -253,36 +250,21 @@ def test_faults_of_graphml(text: str, message: str) -> None:
 
 _NAMED = """\
 duration_s = 5
-workload = false
-[[topology.link]]
-u = "Rome"
-v = "Milan"
-[[topology.link]]
-u = "Milan"
-v = "Turin"
-[[events]]
-at_s = 1
-action = "send_message"
-node = "Turin"
-message = "a = 1"
-[[events]]
-at_s = 2
-action = "link_down"
-link = ["Rome", "Milan"]
+topology.link = [{ u = "Rome", v = "Milan" }, { u = "Milan", v = "Turin" }]
+events = [
+  { at_s = 1, action = "send_message", node = "Turin", message = "a = 1" },
+  { at_s = 2, action = "link_down", link = ["Rome", "Milan"] },
+]
 """
 
 
-def test_links_and_events_name_nodes(tmp_path: Path) -> None:
+def test_links_and_events_name_nodes_that_are_known(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(_NAMED)
     experiment = load_experiment(path)
     assert experiment.topology.ids == {"Rome": 0, "Milan": 1, "Turin": 2}
     assert experiment.events == (SendMessage(1.0, 2, "a = 1"), LinkDown(2.0, (0, 1)))
     assert from_json(to_json(experiment.topology)) == experiment.topology
-
-
-def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
     path.write_text(_NAMED.replace('node = "Turin"', 'node = "Turing"'))
     with pytest.raises(
         ExperimentError, match=r"\[events 1\] node: unknown node 'Turing'; did you mean 'Turin'"
