@@ -228,7 +228,7 @@ _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
 _ACCOUNTING = {
     "prepared": (4.0, 50e-6, 1.0e9, 10e3, 2.1e9),
     "spark": (12.0, 50e-6, 1.0e9, 10e3, 2.1e9),
-    "duckdb": (0.5, 40e-6, 0.23e9, 3.8e3, math.inf),
+    "duckdb": (0.5, 40e-6, 0.3e9, 1.9e3, math.inf),
 }
 #: Captured frames for each that crosses a link: those of host links count, too. Frames of a small run.
 _CAPTURED_PER_HOP, _SMALL_FRAMES = 2.6, 100_000
