@@ -35,6 +35,7 @@ def sweep_command(arguments: Namespace) -> int:
     from testbed.evaluation.sweeps.runner import sweep
     from testbed.evaluation.sweeps.spec import load_spec
     from testbed.results.folders import sweep_folder
+    from testbed.results.report.render import SWEEP_PAGE
     from testbed.terminal.progress import Progress
 
     spec = load_spec(arguments.spec)
@@ -51,6 +52,7 @@ def sweep_command(arguments: Namespace) -> int:
     for name, path in result.plots.items():
         progress.note(f"plot: {path} ({name})")
     progress.note(f"table: {result.table}")
+    progress.note(f"page: {result.table.with_name(SWEEP_PAGE)}")
     for line in result.complaints:
         progress.note(line)
     if result.unfinished:

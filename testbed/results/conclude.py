@@ -38,15 +38,23 @@ def conclude(
         0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
     """
     from captures.accounting.verdict import FAILS, HOLDS, INVALID
-    from testbed.results.report.render import write_report
 
     with naming_a_full_disk(run_dir):
-        summary = account_run(run_dir, master, progress, engine, spark)
-        with progress.stage("report_s", "report"):
-            report = write_report(run_dir)
+        summary, report = report_run(run_dir, master, progress, engine, spark)
     progress.console.print()
     print_summary(progress.console, summary, report)
     return {HOLDS: 0, FAILS: 1, INVALID: 4}[summary["verdict"]]
+
+
+def report_run(
+    run_dir: Path, master: str, progress: Progress, engine: str = "spark", spark: Session | None = None
+) -> tuple[dict[str, Any], Path]:
+    """Does as `account_run`, and writes the report; returns the summary and the path of the report."""
+    from testbed.results.report.render import write_report
+
+    summary = account_run(run_dir, master, progress, engine, spark)
+    with progress.stage("report_s", "report"):
+        return summary, write_report(run_dir)
 
 
 def account_run(

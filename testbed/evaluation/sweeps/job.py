@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from captures.accounting.verdict import HOLDS
 from captures.rundir import RunLayout
@@ -32,6 +32,7 @@ class Row(TypedDict):
         costs: wall and processor seconds and bytes of memory, which differ from run to run.
         trace: the traceback of a failure, else empty.
         source: the code that made the run.
+        folder: name of the run folder that is kept; empty: none.
     """
 
     identity: str
@@ -42,8 +43,11 @@ class Row(TypedDict):
     keys: dict[str, Any]
     costs: dict[str, float]
     source: Source
+    folder: NotRequired[str]
 
 
+#: Key of `Measured` that becomes the folder of the row.
+FOLDER = "run folder"
 #: The keys of a summary by dotted names, and measurements of the machine.
 Measured = tuple[dict[str, Any], dict[str, float]]
 
@@ -67,6 +71,7 @@ def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
         keys=keys,
         costs=costs,
         source=job.source,
+        folder=keys.pop(FOLDER, ""),
     )
 
 
@@ -115,6 +120,18 @@ def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) 
     return keys, {key: keys.pop(key) for key in machine if keys.get(key) is not None}
 
 
+def kept(run_dir: Path, experiment: Experiment, engine: str, master: str = "") -> Measured:
+    """Returns what `measured` returns, of a run whose folder is kept: with its tables and its report."""
+    from rich.console import Console
+
+    from testbed.results.conclude import report_run
+    from testbed.terminal.progress import Progress
+
+    summary, _ = report_run(run_dir, master, Progress(Console(quiet=True)), engine)
+    keys, costs = measured(experiment, RunLayout(run_dir), summary)
+    return {**keys, FOLDER: run_dir.name}, costs
+
+
 def measured_by(job: Job, run: Direct) -> Measured:
     """Returns what the function of a job measures in a run.
 
@@ -146,6 +163,8 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     own = tempfile.TemporaryDirectory(prefix="cbcb-sweep-", ignore_cleanup_errors=True)
     with own if keep is None else nullcontext(keep) as folder:
         run_dir = simulate(job.experiment, Path(folder), Progress(Console(quiet=True)), job.captures)
+        if keep is not None and not job.measure:
+            return kept(run_dir, job.experiment, "duckdb")
         layout = RunLayout(run_dir)
         judge_run(layout, job.experiment)
         with Direct(run_dir) as direct:

@@ -15,7 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 from py4j.protocol import Py4JError
 
-from captures.accounting.account import account
 from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.spark import internals
@@ -23,7 +22,7 @@ from captures.spark.session import SessionError, spark_session
 from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import POINTS, RUNS, SEED, SweepFolder
-from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
+from testbed.evaluation.sweeps.job import Measured, Row, kept, measured_by, row_of, simulate_in_worker
 from testbed.evaluation.sweeps.plots import save
 from testbed.evaluation.sweeps.spec import Job, Spec
 from testbed.evaluation.sweeps.statistics import point_table
@@ -31,6 +30,7 @@ from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest
 from testbed.results.conclude import judge_run
+from testbed.results.report.render import write_sweep
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 
@@ -151,18 +151,16 @@ def _simulate(
 def _emulated(job: Job, runs: Path, master: str, progress: Progress) -> Measured:
     experiment = job.experiment
     run_dir = emulate(experiment, runs, datapath(), progress)
-    layout = RunLayout(run_dir)
-    judge_run(layout, experiment)
     if job.measure:
+        judge_run(RunLayout(run_dir), experiment)
         with Direct(run_dir) as direct:
             return measured_by(job, direct)
     try:
-        accounted = account(run_dir, master=master)
+        return kept(run_dir, experiment, "spark", master)
     except SessionError as error:
         progress.note(f"{error}; once more")
         # Spark may have ended by itself: a second accounting takes less time than a second emulation.
-        accounted = account(run_dir, master=master)
-    return measured(experiment, layout, accounted)
+        return kept(run_dir, experiment, "spark", master)
 
 
 def remaining(total: int, done: int, failed: int, passed_s: float) -> str:
@@ -244,7 +242,20 @@ def sweep(
             complaints.append(f"plot {number}: {error}")
         else:
             plots[name] = folder / f"plot-{number}.svg"
-    return Swept(folder / RUNS, runs, plots, complaints, sum(job.identity not in rows for job in jobs))
+    ended = [(job, rows[job.identity]) for job in jobs if job.identity in rows]
+    write_sweep(
+        folder,
+        [*spec.grid, SEED, "verdict"],
+        [
+            (
+                [*job.parameters.values(), job.seed, row["error"] or row["keys"].get("verdict")],
+                row.get("folder"),
+            )
+            for job, row in ended
+        ],
+        {name: path.name for name, path in plots.items()},
+    )
+    return Swept(folder / RUNS, runs, plots, complaints, len(jobs) - len(ended))
 
 
 def _complaints(jobs: Sequence[Job], rows: Mapping[str, Row]) -> list[str]:

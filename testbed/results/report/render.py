@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ from testbed.results.report.topology_figure import topology
 from testbed.terminal import numbers
 from testbed.terminal.summary import facts
 
+SWEEP_PAGE = "sweep.html"
+
 
 def write_report(run_dir: Path) -> Path:
     """Writes the report and its figures, as SVG and PNG, into a run folder.
@@ -57,6 +59,8 @@ def write_report(run_dir: Path) -> Path:
         .render(
             title=manifest.get("experiment") or run.topology.name or run_dir.name,
             run_name=run_dir.resolve().name,
+            sweep=_sweep_of(run_dir),
+            sweep_page=SWEEP_PAGE,
             summary=run.summary,
             captured=run.links_captured,
             uncaptured="The captures of links, on which this rests, were not kept.",
@@ -80,6 +84,36 @@ def write_report(run_dir: Path) -> Path:
     path = RunLayout(run_dir).report
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def write_sweep(
+    folder: Path,
+    headings: Sequence[str],
+    runs: Sequence[tuple[Sequence[Any], str | None]],
+    plots: Mapping[str, str],
+) -> None:
+    """Writes the page of a sweep into its folder: its plots, and its runs with links to their reports.
+
+    Args:
+        headings: of the values of each run.
+        runs: values, and the name of the folder that was kept; empty or None: none.
+        plots: what a plot shows -> its file.
+    """
+    page = _environment().get_template("sweep.html")
+    text = page.render(
+        name=folder.resolve().name,
+        headings=headings,
+        runs=runs,
+        plots=plots,
+        css=Markup(_resource("report.css")),
+    )
+    (folder / SWEEP_PAGE).write_text(text, encoding="utf-8")
+
+
+def _sweep_of(run_dir: Path) -> str | None:
+    """Returns the name of the sweep in whose folder a run is; None: it is in none."""
+    runs = run_dir.resolve().parent
+    return runs.parent.name if runs.name == "runs" and (runs.parent / "rows").is_dir() else None
 
 
 def write_figures(run_dir: Path, style: str) -> list[Path]:

@@ -147,6 +147,10 @@ def test_a_sweep_is_a_mapping_or_a_file(tmp_path: Path) -> None:
     crossings = swept.runs["message_crossings.cbcb"].to_pylist()
     # Flooding is the second half.
     assert sum(crossings[:2]) < sum(crossings[2:])
+    reports = re.findall(r'href="(runs/[^"]+)"', (tmp_path / "sweep.html").read_text())
+    assert len(set(reports)) == 4
+    for report in reports:
+        assert f'<a href="../../sweep.html">{tmp_path.name}</a>' in (tmp_path / report).read_text()
 
 
 def test_the_package_offers_the_api_and_loads_it_late() -> None:
