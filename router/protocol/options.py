@@ -53,12 +53,12 @@ SCHEMES.register_lazily(
 )
 SCHEMES.register_lazily(
     "topics",
-    "router.protocol.schemes.baselines:Topics",
+    "router.protocol.schemes.per_interface:Topics",
     "As `pif`, of the first equality of each filter alone.",
 )
 SCHEMES.register_lazily(
     "multicast",
-    "router.protocol.schemes.baselines:Multicast",
+    "router.protocol.schemes.receiver_partitioning:Multicast",
     "As `drp`, to all members of the groups that have a receiver, groups of like predicates.",
 )
 

@@ -3,20 +3,26 @@
 The table holds a predicate for each interface: what the nodes beyond it ask for, whatever the source of a
 message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3.5). The rules of `pif` lose
 no receiver.
+
+Content-based routing on an acyclic overlay with covering (A. Carzaniga, D. Rosenblum, A. Wolf, "Design and
+evaluation of a wide-area event notification service", ACM TOCS 19(3), 2001) is `pif` on the layer
+`spanning-tree`, with periodic SRs in place of unsubscriptions. `"topics"` is a baseline between flooding and
+content-based routing, as brokers that bridges join have topics: a filter subscribes to one, and the host
+drops what its predicate does not select.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.predicates import Message, Predicate
+from router.predicates import Filter, Message, Operator, Predicate
 from router.protocol.advertising import Advertising, CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.pull.pull import pull_routing
-from router.protocol.pull.requests import ReplyRules
+from router.protocol.pull.requests import Answer, ReplyRules
 from router.protocol.routing import Report, RoutingTable
 from router.protocol.schemes import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
 from router.wire.frames import EncodedMessage, Flags, Frame
@@ -104,3 +110,30 @@ class StrictReplyRules(ReplyRules):
 
     def widens(self, partial: bool) -> bool:  # noqa: ARG002
         return False
+
+
+class Topics(PerInterface):
+    """Brokers of topics: RAs and URs ask for the topics of p0, and p0 alone decides about delivery."""
+
+    stays_exact = "whose tables hold topics"
+    reads_filters = True
+
+    def reply_rules(self) -> ReplyRules:
+        return _TopicReplies(self.context, self.routing)
+
+    def announced(self, local: Predicate) -> Predicate:
+        return topics_of(local)
+
+
+class _TopicReplies(ReplyRules):
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:
+        answer = super().assembled(epoch, branch, reports)
+        # The topics cover p0, which is in the answer.
+        answer[None].unite(self.content.builder(topics_of(self._routing.local)))
+        return answer
+
+
+def topics_of(predicate: Predicate) -> Predicate:
+    """Returns the topics of filters: of each its first equality; without an equality, all topics."""
+    topics = (tuple(each for each in asked if each.operator is Operator.EQ)[:1] for asked in predicate)
+    return Predicate(tuple(dict.fromkeys(map(Filter, topics))))

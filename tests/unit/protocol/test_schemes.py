@@ -11,8 +11,9 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Accepted, Deliver, RequestUpdate, SendMessage, SetPredicate, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.schemes.baselines import clusters, topics_of
+from router.protocol.schemes.per_interface import topics_of
 from router.protocol.schemes.per_source import PerSource
+from router.protocol.schemes.receiver_partitioning import clusters
 from router.wire.frames import AddressedMessage, ClassifiedPredicate, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import BELOW, NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
 from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
