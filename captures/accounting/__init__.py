@@ -2,7 +2,7 @@
 
 - `sql`, `texts`: a text of SQL for each table and step, and how texts are read;
 - `steps`: what texts read of a run beside each other, and the order in which they are run;
-- `engines`, `spark_engine`: DuckDB in this process, and Spark;
+- `engines`: DuckDB in this process, and what an engine is;
 - `account`, `direct`: the accounting of a run on Spark or DuckDB, and that of a task of a sweep;
 - `conclusion`: the summary from the rows of texts; reconciliation, contradictions and verdict;
 - `inputs` and the modules that it names: the small files of a run.

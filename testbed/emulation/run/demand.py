@@ -34,7 +34,7 @@ from testbed.emulation.run.governor import CAUTION
 from testbed.experiments.config import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.workload import Item, Workload
-from testbed.experiments.workload.attention_predictions import Fluid
+from testbed.experiments.workload.attention import Fluid
 from testbed.support.errors import MachineError
 from testbed.terminal.summary import ENGINES, WHY_SPARK
 

@@ -22,7 +22,7 @@ from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.workload.attention_predictions import Fluid
+from testbed.experiments.workload.attention import Fluid
 from testbed.results.conclude import starvation_expected
 from testbed.results.folders import new_run_folder
 from testbed.results.oracle.attention import UNKNOWN, Collector, History

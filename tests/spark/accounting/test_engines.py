@@ -16,9 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting import account as job
-from captures.accounting.account import account, account_directly
+from captures.accounting.account import Spark, account, account_directly
 from captures.accounting.engines import DuckDB
-from captures.accounting.spark_engine import Spark
 from captures.accounting.texts import double, experiment_seconds, texts, wall_seconds, written_out
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import SCHEMA

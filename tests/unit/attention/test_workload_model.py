@@ -19,8 +19,7 @@ from testbed.controller.trees import spt_trees
 from testbed.experiments.config import AttentionWorkload
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError, dump_experiment
-from testbed.experiments.workload.attention import Demand, hosts_of, popularities, volumes
-from testbed.experiments.workload.attention_predictions import Fluid
+from testbed.experiments.workload.attention import Demand, Fluid, hosts_of, popularities, volumes
 from testbed.experiments.workload.generate import generate
 from testbed.results.oracle.attention.baseline import crossings
 from tests.support.exhaustive_cost import cost_of

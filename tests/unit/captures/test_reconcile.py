@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.accounting.ip import ip_frames
+from captures.accounting.inputs import ip_frames
 from captures.accounting.reconcile import (
     Total,
     TsharkError,
