@@ -15,12 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.accounting.log_tables import (
-    application_tables,
-    as_table,
-    opening_predicates,
-    oracle_table,
-)
+from captures.accounting.log_tables import application_tables, as_table, opening_predicates, oracle_table
 from captures.datasource.opening import open_captures
 from captures.frames.index import check_capture
 from captures.pcap.opening import is_compressed

@@ -24,25 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from router.predicates import (
-    NOTHING,
-    Constraint,
-    Filter,
-    Message,
-    Operator,
-    Predicate,
-    Type,
-    Value,
-    type_of,
-)
-from router.predicates.lexer import (
-    COMPARISONS,
-    KEYWORDS,
-    ParseError,
-    Token,
-    TokenKind,
-    tokens_of,
-)
+from router.predicates import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
+from router.predicates.lexer import COMPARISONS, KEYWORDS, ParseError, Token, TokenKind, tokens_of
 
 __all__ = ["LazyTokens", "Most", "ParseError", "Parser", "parse_message", "parse_predicate"]
 

@@ -16,14 +16,7 @@ from router.wire import private
 from router.wire.bodies import BODIES, decode_encoded
 from router.wire.codec import forwarded_frame
 from router.wire.format import SIGNATURE_BYTES, Flags, FrameType
-from router.wire.frames import (
-    AddressedMessage,
-    EncodedMessage,
-    EncodedPredicate,
-    Frame,
-    Hello,
-    SenderRequest,
-)
+from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame, Hello, SenderRequest
 from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
 from router.wire.message import message_of
 

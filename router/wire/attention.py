@@ -6,12 +6,7 @@ from router.predicates import Filter, Predicate
 from router.wire.format import DecodeReason, FrameType, PublicationFlags, SubscriptionFlags, Tlv
 from router.wire.frames import Publication, Subscription
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
-from router.wire.message import (
-    decode_message,
-    encode_destinations,
-    encode_message,
-    split_destinations,
-)
+from router.wire.message import decode_message, encode_destinations, encode_message, split_destinations
 from router.wire.predicate import decode_filter, encode_predicate
 from router.wire.tlv import TLV_HEADER_LENGTH, encode_tlv, skip_unknown, tlvs_of, wrong_size
 

@@ -21,11 +21,7 @@ from router.wire.attention import (
 from router.wire.format import DecodeReason, FrameType
 from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, TLV_FORMATS, TYPE_NAMES, DecodeError, struct_of
 from router.wire.message import decode_addressed, decode_message, encode_addressed, encode_message_body
-from router.wire.predicate import (
-    decode_predicate,
-    encode_predicate,
-    filters_of,
-)
+from router.wire.predicate import decode_predicate, encode_predicate, filters_of
 from router.wire.table import decode_table, encode_table
 from router.wire.tlv import encode_tlv, tlvs_of
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.predicates import (
-    STRING_ONLY,
-    SYMBOLS,
-    Constraint,
-    Filter,
-    Operator,
-    Predicate,
-    Type,
-)
+from router.predicates import STRING_ONLY, SYMBOLS, Constraint, Filter, Operator, Predicate, Type
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.format_tlvs import CONSTRAINT
 from router.wire.frames import ClassifiedPredicate

@@ -30,13 +30,7 @@ from router.records.json_file import write_json
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
 from router.wire.format import DecodeReason
 from router.wire.frames import BroadcastTable, Frame
-from router.wire.header import (
-    CONTROLLER_SOURCE,
-    ETHERTYPE,
-    HOST_PORT,
-    ROUTER_DESTINATION,
-    node_address,
-)
+from router.wire.header import CONTROLLER_SOURCE, ETHERTYPE, HOST_PORT, ROUTER_DESTINATION, node_address
 from router.wire.intake import FrameIntake
 from testbed.controller import events
 from testbed.controller.distribution import Distribution

@@ -45,10 +45,7 @@ def test_commit_messages_with_short_subject_and_body_pass(tmp_path: Path, messag
         ("", "no subject; expected what the change does, such as: Add a broadcast layer"),
         (f"{'S' * 73}\n\nBecause.\n", "the subject has 73 characters; expected at most 72"),
         ("Add a layer.\n\nBecause.\n", "the subject ends with a full stop; expected none"),
-        (
-            "Add a layer\nBecause.\n",
-            "the second line is not empty; expected an empty line below the subject",
-        ),
+        ("Add a layer\nBecause.\n", "the second line is not empty; expected an empty line below the subject"),
         ("Add a layer\n\n# comment\n", "no body; expected why the change is made, below an empty line"),
     ],
 )

@@ -25,11 +25,7 @@ CHILDREN = (
     "testbed.cli.prepared",
 )
 #: Modules that name the interpreter and do not start it.
-NAME_IT = {
-    "captures.spark.session",
-    "testbed.machine.checks",
-    "testbed.terminal",
-}
+NAME_IT = {"captures.spark.session", "testbed.machine.checks", "testbed.terminal"}
 
 
 @pytest.mark.attack("modules in the working folder")

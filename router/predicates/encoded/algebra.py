@@ -17,13 +17,7 @@ from itertools import combinations
 
 from router.predicates.covering.bitset import numbers_in
 from router.predicates.covering.widening import MERGED_MAX
-from router.predicates.encoded import (
-    ANY_FILTER,
-    ENCODED_EVERYTHING,
-    BloomFilter,
-    BloomPredicate,
-    Suite,
-)
+from router.predicates.encoded import ANY_FILTER, ENCODED_EVERYTHING, BloomFilter, BloomPredicate, Suite
 
 #: Filters of which each pair is compared.
 _COMPARED = 48

@@ -18,14 +18,7 @@ from typing import cast
 from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.numbering import NumberedFilters, store
-from router.predicates.encoded import (
-    ANY_FILTER,
-    ANY_SUITE,
-    BloomFilter,
-    BloomMessage,
-    BloomPredicate,
-    Suite,
-)
+from router.predicates.encoded import ANY_FILTER, ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 
 #: The head of a key of the canonical order: number of bits, and the suite.
 _KEY = Struct(">HIHBB")

@@ -28,12 +28,7 @@ from mininet.node import Host, Node, OVSSwitch
 from router.wire.header import HOST_PORT, node_address
 from testbed.emulation.network import namespaces, shaping
 from testbed.emulation.network.calibration import Counted, Span, read_counters
-from testbed.emulation.network.switch_daemons import (
-    DATABASE,
-    SWITCHES,
-    SwitchDaemons,
-    switches_per_daemon,
-)
+from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, SwitchDaemons, switches_per_daemon
 from testbed.experiments.events.network import Ends, NetworkState, links_between
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError

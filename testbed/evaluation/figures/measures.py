@@ -15,11 +15,7 @@ from captures.accounting.texts import experiment_seconds
 from captures.rundir.routing_tables import read_routing_tables
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
-from testbed.evaluation.figures.scheme_memory import (
-    local_predicates,
-    predicted,
-    predicted_by_alpha,
-)
+from testbed.evaluation.figures.scheme_memory import local_predicates, predicted, predicted_by_alpha
 from testbed.experiments.config import Experiment
 from testbed.sim.wires import HOP_NS
 

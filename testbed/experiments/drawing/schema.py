@@ -16,16 +16,7 @@ from random import Random
 from typing import Any
 
 from router.options import Option
-from router.predicates import (
-    STRING_MAX_BYTES,
-    Constraint,
-    Filter,
-    Message,
-    Operator,
-    Predicate,
-    Type,
-    Value,
-)
+from router.predicates import STRING_MAX_BYTES, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from testbed.experiments.drawing import Sizes
 from testbed.experiments.drawing.distributions import Weighted
 from testbed.support.errors import InputError

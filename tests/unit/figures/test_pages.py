@@ -162,10 +162,7 @@ def test_no_page_replaces_another() -> None:
 
 @pytest.mark.parametrize(
     ("name", "size", "engine", "page"),
-    [
-        ("fn", "large", "run", "fn-large-emulated"),
-        ("schemes", "paper", "run", "schemes-paper-emulated"),
-    ],
+    [("fn", "large", "run", "fn-large-emulated"), ("schemes", "paper", "run", "schemes-paper-emulated")],
 )
 def test_the_files_of_a_page_have_its_name(
     name: str, size: str, engine: str, page: str, tmp_path: Path

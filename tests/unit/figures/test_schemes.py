@@ -12,20 +12,8 @@ from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.reproduction import Results
-from testbed.evaluation.figures.scheme_memory import (
-    UNITS,
-    measured_alpha,
-    predicted,
-    predicted_by_alpha,
-)
-from testbed.evaluation.figures.schemes import (
-    _FULL,
-    _NONE,
-    _STATIC,
-    SCHEMES,
-    Schemes,
-    _case,
-)
+from testbed.evaluation.figures.scheme_memory import UNITS, measured_alpha, predicted, predicted_by_alpha
+from testbed.evaluation.figures.schemes import _FULL, _NONE, _STATIC, SCHEMES, Schemes, _case
 from tests.support.figures import measured_run, results_of
 from topos.generators import line, ring
 
