@@ -7,7 +7,7 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,23 +134,7 @@ class CaptureSet:
             answer = self._ask("stop", "counters", deadline_s, "captures could not be completed")
         finally:
             self.kill()
-        counters = answer["counters"]
-        found = [
-            [
-                CapturedFile(
-                    identity,
-                    self.run.relative(path_of(identity.name)),
-                    device.name,
-                    *counters[f"{prefix}{identity.name}"],
-                )
-                for identity, device in self.devices.items()
-            ]
-            for prefix, path_of, _ in self._wanted()
-        ]
-        write_captures(self.run.captures, found[0])
-        if self._ip:
-            write_captures(self.run.ip_captures, found[1])
-        return found[0]
+        return self._write_lists(lambda name, _: answer["counters"][name])
 
     def list_files(self) -> None:
         """Writes the list of the captures by their files alone, after their process has died.
@@ -160,13 +144,24 @@ class CaptureSet:
         # The reader takes a second to load, and only a run that has lost its captures needs it.
         from captures.pcap.reader import PcapReader
 
+        def counted(_: str, path: Path) -> tuple[int, int, int]:
+            frames = sum(1 for _ in PcapReader(path).records())
+            return frames, frames, 0
+
+        self._write_lists(counted)
+
+    def _write_lists(self, counted: Callable[[str, Path], Sequence[int]]) -> list[CapturedFile]:
+        """Writes the lists, by the counters of a capture's name and file; returns that of CBCB's captures."""
+        lists = []
         for prefix, path_of, _ in self._wanted():
             found = []
             for identity, device in self.devices.items():
                 path = path_of(identity.name)
-                frames = sum(1 for _ in PcapReader(path).records())
-                found.append(CapturedFile(identity, self.run.relative(path), device.name, frames, frames, 0))
+                counters = counted(f"{prefix}{identity.name}", path)
+                found.append(CapturedFile(identity, self.run.relative(path), device.name, *counters))
             write_captures(self.run.ip_captures if prefix else self.run.captures, found)
+            lists.append(found)
+        return lists[0]
 
     def _wanted(self) -> Iterator[tuple[str, Callable[[str], Path], int]]:
         """Yields what is captured: a prefix of names, the file of a name, and the EtherType."""
