@@ -79,13 +79,7 @@ def link_arguments(parser: ArgumentParser) -> None:
 def link_command(arguments: Namespace) -> None:
     """Returns when the link has its new state."""
     running = Running.find(arguments.run)
-    u, v = running.node(arguments.u), running.node(arguments.v)
-    if arguments.state == "set":
-        running.shape_link(u, v, arguments.settings)
-    elif arguments.settings:
-        raise InputError(f"{arguments.settings[0]}: expected only with set")
-    else:
-        running.set_link(u, v, arguments.state)
+    running.change_link(arguments.u, arguments.v, arguments.state, arguments.settings)
 
 
 def capture_arguments(parser: ArgumentParser) -> None:

@@ -219,18 +219,13 @@ class Prompt(cmd.Cmd):
     @_operands(3)
     def do_link(self, operands: list[str]) -> None:
         """link U V up|down|set [loss=1] [bandwidth=5] [delay=2]: takes a link up or down, or shapes it."""
-        u, v = (self._running.node(text) for text in operands[:2])
-        if operands[2] == "set":
-            self._running.shape_link(u, v, operands[3:])
-            return
-        if len(operands) > 3:
-            raise InputError("expected link U V up|down")
-        self._running.set_link(u, v, _state(operands[2]))
+        u, v, state, *settings = operands
+        self._running.change_link(u, v, state, settings)
 
     @_operands(2, 2)
     def do_node(self, operands: list[str]) -> None:
         """node NODE up|down: cuts a node off, or joins it to the network."""
-        self._running.set_node(self._running.node(operands[0]), _state(operands[1]))
+        self._running.set_node(self._running.node(operands[0]), operands[1])
 
     def do_help(self, arg: str) -> None:
         """help [COMMAND]: shows the commands, or a command."""
@@ -275,12 +270,6 @@ class Prompt(cmd.Cmd):
             if shown >= count or left <= 0:
                 return shown
             select.select(list(self._clients.values()), (), (), left)
-
-
-def _state(text: str) -> str:
-    if text not in {"up", "down"}:
-        raise InputError(f"{text}: expected up or down")
-    return text
 
 
 def _node_and_text(line: str, usage: str) -> tuple[str, str]:

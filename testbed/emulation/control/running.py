@@ -196,9 +196,19 @@ class Running:
 
             wait_until(difference, timeout_s, "the predicates have spread", interval_s=period_s / 4)
 
+    def change_link(self, u: str, v: str, state: str, settings: Sequence[str]) -> None:
+        """Takes a link "up" or "down", or gives it other properties ("set"); see `set_link`, `shape_link`."""
+        ends = (self.node(u), self.node(v))
+        if state == "set":
+            self.shape_link(*ends, settings)
+        elif settings:
+            raise InputError(f"{settings[0]}: expected only with set")
+        else:
+            self.set_link(*ends, state)
+
     def set_link(self, u: int, v: int, state: str) -> None:
         """Takes a link "up" or "down"; see `ask`."""
-        self._fault({"action": f"link_{state}", "link": [u, v]}, f"link {u} {v} {state}")
+        self._fault({"action": f"link_{_up_or_down(state)}", "link": [u, v]}, f"link {u} {v} {state}")
 
     def shape_link(self, u: int, v: int, settings: Sequence[str]) -> None:
         """Gives a link other properties, such as ["loss=1", "bandwidth=5"]; 0 takes one away; see `ask`.
@@ -222,7 +232,7 @@ class Running:
 
     def set_node(self, node: int, state: str) -> None:
         """Takes a node "up" or "down"; see `ask`."""
-        self._fault({"action": f"node_{state}", "node": node}, f"node {node} {state}")
+        self._fault({"action": f"node_{_up_or_down(state)}", "node": node}, f"node {node} {state}")
 
     def _fault(self, event: dict[str, Any], command: str) -> None:
         self.ask({"do": "fault", "event": event, "command": command})
@@ -294,3 +304,9 @@ class Running:
             raise InputError(f"{command}: this machine has no program {argv[0]}") from error
         except OSError as error:
             raise InputError(f"{command}: {error.strerror or error}") from error
+
+
+def _up_or_down(text: str) -> str:
+    if text not in {"up", "down"}:
+        raise InputError(f"{text}: expected up or down")
+    return text
