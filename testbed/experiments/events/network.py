@@ -179,10 +179,9 @@ class LinkImpair(Fault):
         given = {name: getattr(self, name) for name in PROPERTIES}
         return {name: value or None for name, value in given.items() if value is not None}
 
-    @property
-    def sentence(self) -> str:
+    def sentence(self, topology: Topology) -> str:
         """The change as the live view shows it."""
-        where = "all links" if self.link is None else "link {}-{}".format(*self.link)
+        where = "all links" if self.link is None else f"link {'-'.join(map(topology.label, self.link))}"
         return f"{where} set {' '.join(f'{name}={value or 0:g}' for name, value in self.properties.items())}"
 
     def check(self, topology: Topology) -> Iterator[Problem]:

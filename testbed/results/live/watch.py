@@ -64,7 +64,7 @@ def open_state(run_dir: Path) -> LiveState:
             topology,
             hop_limit=hop_limit_of(experiment),
         ),
-        [(event.at_s, event.sentence) for event in impairments],
+        [(event.at_s, event.sentence(topology)) for event in impairments],
     )
 
 

@@ -120,7 +120,7 @@ def test_roles_follow_what_applications_do(state: LiveState, monkeypatch: pytest
 def test_missed_deliveries_and_changes_that_no_log_has_are_listed(tmp_path: Path) -> None:
     file = tmp_path / "shaped.toml"
     file.write_text(
-        'duration_s = 9\n[topology]\ngenerator = "line"\nnodes = 3\n'
+        'duration_s = 9\n[topology]\ngenerator = "line"\nnodes = 3\nnames = { 0 = "Berlin" }\n'
         '[[events]]\nat_s = 1\naction = "link_impair"\nlink = [0, 1]\nloss_percent = 100\n'
         '[[events]]\nat_s = 0\naction = "set_predicate"\nnode = 2\npredicate = "a = 1"\n'
         '[[events]]\nat_s = 3\naction = "send_message"\nnode = 0\nmessage = "a = 1"\n'
@@ -136,7 +136,7 @@ def test_missed_deliveries_and_changes_that_no_log_has_are_listed(tmp_path: Path
         {"t_s": 3, "message": "0:1", "node": "2", "app": "workload"}
     ]
     texts = [event["text"] for event in snapshot["events"]]
-    assert {"router 1 killed", "link 0-1 set loss_percent=100"} <= set(texts)
+    assert {"router 1 killed", "link 0 Berlin-1 set loss_percent=100"} <= set(texts)
 
 
 def test_what_goes_wrong_is_said(state: LiveState) -> None:
