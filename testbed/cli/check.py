@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from captures.rundir import RunLayout
 from captures.spark.folder import remove_abandoned
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load
 from testbed.cli.prepared import has_room
@@ -68,7 +70,7 @@ def check_command(arguments: Namespace) -> int:
 
 
 def topology_arguments(parser: ArgumentParser) -> None:
-    parser.epilog = "Of a run: cbcb topology RUN/topology.json"
+    parser.epilog = f"Of a run: cbcb topology {RunLayout(Path('RUN')).topology}"
     add_experiment(parser)
     parser.add_argument(
         "--to", choices=("graphml", "dot", "mermaid"), default="graphml", help="form of the text (graphml)"
