@@ -30,7 +30,7 @@ from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest
 from testbed.results.conclude import judge_run
-from testbed.results.report.render import write_sweep
+from testbed.results.report.render import SWEEP_PAGE, write_page
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 
@@ -243,18 +243,7 @@ def sweep(
         else:
             plots[name] = folder / f"plot-{number}.svg"
     ended = [(job, rows[job.identity]) for job in jobs if job.identity in rows]
-    write_sweep(
-        folder,
-        [*spec.grid, SEED, "verdict"],
-        [
-            (
-                [*job.parameters.values(), job.seed, row["error"] or row["keys"].get("verdict")],
-                row.get("folder"),
-            )
-            for job, row in ended
-        ],
-        {name: path.name for name, path in plots.items()},
-    )
+    write_page(folder / SWEEP_PAGE, "sweep.html", name=folder.resolve().name, plots=plots, runs=ended)
     return Swept(folder / RUNS, runs, plots, complaints, len(jobs) - len(ended))
 
 

@@ -81,9 +81,7 @@ def curve(
     points = table.dropna(subset=["fraction"]).sort_values("t_s")
     if points.empty:
         return None
-    shares = {"": points["fraction"]}
-    if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
-        shares[part[1]] = points[part[0]]
+    shares, alone = {"": points["fraction"]}, points
     with styled():
         figure, axes = new_figure(6.2, 2.6)
         if gap_s is not None:
@@ -91,13 +89,12 @@ def curve(
             axes.plot(drawn["t_s"], drawn["fraction"], color=ACCENT)
             axes.fill_between(drawn["t_s"], drawn["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
             alone = drawn[_alone(drawn["fraction"])]
-            if not alone.empty:
-                axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
-            if part is not None and part[1] in shares:
+            if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
+                shares[part[1]] = points[part[0]]
                 axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
                 _legend_above(axes, 1)
-        else:
-            axes.plot(points["t_s"], points["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
+        if not alone.empty:
+            axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
         highest = max(float(values.max()) for values in shares.values())
         axis_from_zero(axes, highest, unit=0.01, most=1.02)
         axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from captures.accounting.texts import STEP_S, WINDOW_S
@@ -53,61 +52,44 @@ def write_report(run_dir: Path) -> Path:
     drawings = {"topology": topology(run), **_figures(run)}
     with styled():
         figures = {name: _inline(drawing, run_dir, name) for name, drawing in drawings.items()}
-    page = (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=manifest.get("experiment") or run.topology.name or run_dir.name,
-            run_name=run_dir.resolve().name,
-            sweep=_sweep_of(run_dir),
-            sweep_page=SWEEP_PAGE,
-            summary=run.summary,
-            captured=run.links_captured,
-            uncaptured="The captures of links, on which this rests, were not kept.",
-            verdict=numbers.verdict(run.summary),
-            figures=figures,
-            facts=facts(run.summary),
-            frames_by_type=_frames_by_type(run.summary),
-            sheets=all_sheets(run),
-            recovery=run.summary.get("recovery_s") or [],
-            private=run.summary.get("private"),
-            attention=run.summary.get("attention"),
-            undecided=numbers.undecided(run.summary),
-            reconciliations=numbers.reconciliations(run.summary),
-            not_taken=numbers.frames_not_taken(run.summary),
-            # The measured properties of links have a table.
-            manifest=sorted(_cells({key: value for key, value in manifest.items() if key != "links"})),
-            css=Markup(_resource("report.css")),
-            script=Markup(_resource("report.js")),
-        )
-    )
     path = RunLayout(run_dir).report
-    path.write_text(page, encoding="utf-8")
+    write_page(
+        path,
+        "page.html",
+        title=manifest.get("experiment") or run.topology.name or run_dir.name,
+        run_name=run_dir.resolve().name,
+        sweep=_sweep_of(run_dir),
+        sweep_page=SWEEP_PAGE,
+        summary=run.summary,
+        captured=run.links_captured,
+        uncaptured="The captures of links, on which this rests, were not kept.",
+        verdict=numbers.verdict(run.summary),
+        figures=figures,
+        facts=facts(run.summary),
+        sheets=all_sheets(run),
+        recovery=run.summary.get("recovery_s") or [],
+        private=run.summary.get("private"),
+        attention=run.summary.get("attention"),
+        undecided=numbers.undecided(run.summary),
+        reconciliations=numbers.reconciliations(run.summary),
+        not_taken=numbers.frames_not_taken(run.summary),
+        # The measured properties of links have a table.
+        manifest=sorted(dotted({key: value for key, value in manifest.items() if key != "links"}).items()),
+    )
     return path
 
 
-def write_sweep(
-    folder: Path,
-    headings: Sequence[str],
-    runs: Sequence[tuple[Sequence[Any], str | None]],
-    plots: Mapping[str, str],
-) -> None:
-    """Writes the page of a sweep into its folder: its plots, and its runs with links to their reports.
-
-    Args:
-        headings: of the values of each run.
-        runs: values, and the name of the folder that was kept; empty or None: none.
-        plots: what a plot shows -> its file.
-    """
-    page = _environment().get_template("sweep.html")
-    text = page.render(
-        name=folder.resolve().name,
-        headings=headings,
-        runs=runs,
-        plots=plots,
-        css=Markup(_resource("report.css")),
+def write_page(path: Path, template: str, **values: Any) -> None:
+    """Writes a page from a template of this folder, into which the template takes style and script."""
+    environment = Environment(
+        loader=PackageLoader("testbed.results", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    (folder / SWEEP_PAGE).write_text(text, encoding="utf-8")
+    environment.filters.update(count=numbers.count, seconds=numbers.seconds, by_type=numbers.by_type)
+    path.write_text(environment.get_template(template).render(values), encoding="utf-8")
 
 
 def _sweep_of(run_dir: Path) -> str | None:
@@ -174,37 +156,3 @@ def _inline(drawing: Drawing | None, run_dir: Path, name: str) -> dict[str, Any]
         "svg": Markup(save(drawing.figure, RunLayout(run_dir).figures_folder, name)),
         "note": drawing.note,
     }
-
-
-def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Returns (type, frames, bytes), the most frequent type first."""
-    sizes = summary.get("bytes_by_type") or {}
-    return [
-        (kind, frames, sizes.get(kind)) for kind, frames in numbers.by_type(summary.get("frames_by_type"))
-    ]
-
-
-def _cells(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [
-        (key, " ".join(map(str, value)) if isinstance(value, list) else str(value))
-        for key, value in dotted(manifest).items()
-    ]
-
-
-def _resource(name: str) -> str:
-    return (files("testbed.results.report") / name).read_text(encoding="utf-8")
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_resource),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        count=numbers.count,
-        seconds=numbers.seconds,
-    )
-    return environment
