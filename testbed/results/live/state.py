@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -76,7 +76,7 @@ class Deliveries:
     spurious: int = 0
     _history: History = field(default_factory=History)
     _events: list[ControllerEvent] = field(default_factory=list)
-    _made: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
+    _made: defaultdict[tuple[int, int], set[Application]] = field(default_factory=lambda: defaultdict(set))
     #: Judged message -> the applications that may receive it.
     _allowed: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
 
@@ -112,12 +112,7 @@ class Deliveries:
         self._history.sendings = [one for one in self._history.sendings if one.confirmed_ns >= before_ns]
         for timeline in self._history.timelines.values():
             timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
-        part = History(
-            self._history.timelines,
-            sorted(due, key=lambda sending: sending.requested_ns),
-            self._history.tree_changes,
-            self._history.connectivity,
-        )
+        part = replace(self._history, sendings=sorted(due, key=lambda sending: sending.requested_ns))
         allowed: dict[tuple[int, int], set[Application]] = {(one.source, one.seq): set() for one in due}
         for answer in judge(part, self.window_s):
             message = (answer["source"], answer["seq"])
@@ -127,10 +122,10 @@ class Deliveries:
                 self.undecided += 1
             elif answer["expected"]:
                 self.expected += 1
-                if application not in self._made.get(message, ()):
+                if application not in self._made[message]:
                     self.missing[*message, application] = answer["sent_ns"]
         for message, applications in allowed.items():
-            self.spurious += len(self._made.get(message, set()) - applications)
+            self.spurious += len(self._made[message] - applications)
         self._allowed |= allowed
         self.judged += len(due)
 
@@ -143,15 +138,13 @@ class Deliveries:
         message = (record["source"], record["seq"])
         application = Application(record["node"], record["app"])
         self.delivered += 1
-        made = self._made.setdefault(message, set())
+        made = self._made[message]
         if application in made:
             self.duplicates += 1
             return
         made.add(application)
-        pair = (*message, application)
-        if pair in self.missing:
-            del self.missing[pair]
-        elif message in self._allowed and application not in self._allowed[message]:
+        late = self.missing.pop((*message, application), None)
+        if late is None and application not in self._allowed.get(message, made):
             self.spurious += 1
 
 

@@ -149,7 +149,7 @@ def _documents(lines: Iterable[bytes]) -> Iterator[Any]:
         yield document
 
 
-def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None) -> RenderableType:
+def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str) -> RenderableType:
     """Returns the snapshot as a table: verdict so far, frames by type, deliveries, the busiest links."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
@@ -180,8 +180,7 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
             no_wrap=True,
         )
         table.add_row("busiest links" if position == 0 else "", line)
-    if url is not None:
-        table.add_row("page", Text(url, overflow="fold"))
+    table.add_row("page", Text(url, overflow="fold"))
     return Group(table)
 
 

@@ -105,7 +105,7 @@ def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
     snapshot = state.snapshot()
     snapshot["links"] = [{**link, "recent": 1.0} for link in snapshot["links"]]
     out = StringIO()
-    Console(file=out, width=100).print(live_table(snapshot, state.topology, None))
+    Console(file=out, width=100).print(live_table(snapshot, state.topology, "http://127.0.0.1/"))
     assert "2 Zürich-0 Bern" in out.getvalue()
 
 
