@@ -84,7 +84,7 @@ def add_experiment(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--topology",
         metavar="T",
-        help="another topology: a file, or a generator such as waxman,100 or grid,4,5",
+        help="another topology: a file, a shipped one (att), or a generator such as waxman,100",
     )
     parser.add_argument(
         "--set",

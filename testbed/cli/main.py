@@ -78,13 +78,23 @@ COMMANDS = {
 _ADMINISTRATION = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose error about an unknown argument shows the usage of the innermost command."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, left_over = super().parse_known_args(args, namespace)
+        if left_over:
+            self.error(f"unrecognized arguments: {' '.join(left_over)}")
+        return found, left_over
+
+
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line.
 
     Every command has its line of help; the arguments are declared of the command in `argv` alone, so that no
     other module is imported.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="cbcb",
         description="A content-based network (CBCB) on a real, emulated network, captured and accounted for.",
         epilog="exit status: 0 verdict holds, 1 it does not, 2 bad input, 3 the machine lacks something, "
@@ -96,8 +106,6 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     chosen = next((argument for argument in argv if not argument.startswith("-")), None)
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        # An error about an unknown argument shows the usage of the command.
-        command.set_defaults(parser=command)
         if name == chosen and (declare := _function(module, f"{name}_arguments")) is not None:
             declare(command)
     return parser
@@ -112,9 +120,7 @@ def _run(argv: Sequence[str]) -> int:
 
     open_closed_streams()
     end_like_ctrl_c()
-    arguments, left_over = build_parser(argv).parse_known_args(argv)
-    if left_over:
-        arguments.parser.error(f"unrecognized arguments: {' '.join(left_over)}")
+    arguments = build_parser(argv).parse_args(argv)
     # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMINISTRATION])
     if path := os.environ.get("PYTHONPATH"):

@@ -70,6 +70,7 @@ def link_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "settings",
         nargs="*",
+        default=[],  # or an error about `state` would name them
         metavar="NAME=VALUE",
         help="with set: loss, duplicate, reorder (percent), bandwidth (Mbit/s), delay, jitter (ms); 0 takes"
         " it away",

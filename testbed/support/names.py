@@ -56,4 +56,5 @@ def node_id(text: str, topology: Topology) -> int:
         return int(digits)
     last = len(topology.nodes) - 1
     expected = f"0 to {last}, or {host_name(0)} to {host_name(last)}"
-    raise InputError(unknown("node", text, ids) if ids else f"node {text}: expected {expected}")
+    named = unknown("node", text, ids, f"{expected}, or a name of the topology")
+    raise InputError(named if ids else f"node {text}: expected {expected}")

@@ -23,8 +23,8 @@ from typing import Any
 from captures.rundir import RunLayout
 from captures.rundir.faults import CommandRecord, append_command
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
-from testbed.experiments.config.events import read_events
-from testbed.experiments.config.schema import ExperimentError, Problems
+from testbed.experiments.config.events import read_event
+from testbed.experiments.config.schema import Problems
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl, links_between
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError, reading
@@ -143,13 +143,10 @@ class Commands:
         entry = request.get("event")
         if not isinstance(entry, dict):
             raise InputError(f"event: {entry!r}; expected an object, as a section [[events]] has it")
-        problems = Problems("command")
-        events = read_events(problems, [{**entry, "at_s": 0}], self.topology, None)
-        try:
-            problems.raise_if_any()
-        except ExperimentError as error:
-            raise InputError(str(error)) from error
-        return events[0]
+        problems = Problems(str(request.get("command", "command")))
+        event = read_event(problems, "", {**entry, "at_s": 0}, self.topology)
+        problems.raise_if_any()
+        return event
 
     def _impair(self, request: Request, event: LinkImpair) -> None:
         if event.link is None:

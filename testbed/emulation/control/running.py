@@ -223,7 +223,8 @@ class Running:
                 number = float(value.removesuffix(_UNITS[_SETTINGS[name].rpartition("_")[2]]))
                 properties[_SETTINGS[name]] = number
             except (KeyError, ValueError) as error:
-                expected = ", ".join(f"{each}=NUMBER" for each in _SETTINGS)
+                units = {each: _UNITS[key.rpartition("_")[2]] for each, key in _SETTINGS.items()}
+                expected = ", ".join(f"{each}=NUMBER[{unit}]" for each, unit in units.items())
                 raise InputError(f"{setting}: expected {expected}") from error
         if not properties:
             raise InputError("set: expected a setting, such as loss=1 or bandwidth=5")

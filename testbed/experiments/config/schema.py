@@ -45,7 +45,10 @@ class Problems:
         places = [f"[{section}]"] if section else []
         if key:
             places.append(key)
-        if dotted in self._overridden:
+        # The parameters of a generator that an override names are those of the override.
+        if dotted in self._overridden or (
+            section == "topology" and f"{section}.generator" in self._overridden
+        ):
             places.append("(given as an override)")
         self._lines.append(": ".join(filter(None, (self._file, " ".join(places), what))))
 

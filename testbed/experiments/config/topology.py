@@ -145,12 +145,14 @@ def with_link_defaults(topology: Topology, defaults: LinkProperties) -> Topology
 def parse_topology_argument(argument: str, folder: Path = Path()) -> dict[str, str]:
     """The overrides that a `--topology` argument stands for.
 
-    Either a file name with a known suffix (taken relative to `folder`, the working directory), or a generator
-    with its parameters, by position or by name: "ring,5", "grid,3,4", "waxman,100,beta=0.3".
+    A file name with a known suffix (taken relative to `folder`, the working directory), the name of a shipped
+    topology, or a generator with its parameters, by position or name: "ring,5", "waxman,100,beta=0.3".
 
     Raises:
         InputError: neither.
     """
+    if argument in shipped_topologies():
+        return {"topology.file": toml_value(argument)}
     if argument.lower().endswith(loaders.SUFFIXES):
         return {"topology.file": toml_value(str((folder / argument).resolve()))}
     name, *parameters = (part.strip() for part in argument.split(","))

@@ -97,6 +97,8 @@ def test_a_seed_may_be_given_by_itself_and_the_usage_is_that_of_the_command() ->
     assert status == 2
     assert said.startswith("usage: cbcb check ")
     assert said.endswith("cbcb check: error: unrecognized arguments: --sed 7")
+    assert _cbcb("keys", "show", "f", "--sed")[2].startswith("usage: cbcb keys show [-h] file\n")
+    assert _cbcb("link", "0", "3")[2].endswith("the following arguments are required: state")
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from testbed.cli.arguments import overrides
 from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.experiments.config.topology import parse_topology_argument, parse_value
+from testbed.experiments.config.topology import parse_topology_argument, parse_value, shipped_topologies
 from testbed.support.errors import InputError
 from topos import Topology
 from topos.generators import grid, ring, tree, waxman
+from topos.loaders import load
 
 _TEXT = """\
 seed = 2
@@ -99,6 +100,8 @@ def test_paths_of_the_command_line_are_relative_to_the_working_folder(
 
 
 def test_problems_say_that_an_override_is_to_blame(path: Path) -> None:
+    with pytest.raises(ExperimentError, match=r"\[topology\] nodes \(given as an override\): missing"):
+        load_experiment(path, parse_topology_argument("ring"))
     with pytest.raises(ExperimentError) as caught:
         load_experiment(path, {"time_scale": "fast", "workload.senders_percent": "101"})
     assert caught.value.problems == (
@@ -134,6 +137,7 @@ def test_keys_that_cannot_be_set(path: Path, key: str, message: str) -> None:
         ("waxman,20,5,beta=0.3", waxman(20, 5, beta=0.3)),
         ("waxman,20,cost=unit,seed=5,beta=0.2", waxman(20, 5, cost="unit")),
         ("ring,5", ring(5)),
+        ("dfn", load(str(shipped_topologies()["dfn"]))),
         ("grid, 3, 4", grid(3, 4)),
         ("tree,fanout=3,depth=2", tree(2, 3)),
     ],

@@ -82,7 +82,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
         ({"do": "dance"}, "do: 'dance'; expected fault or enter or trees"),
         ({"do": "fault"}, "event: None; expected an object"),
         ({"do": "fault", "event": {"action": "link_down", "link": [0, 2]}}, "nodes 0 and 2 are not joined"),
-        ({"do": "fault", "event": {"action": "link_down"}}, "link: missing"),
+        ({"do": "fault", "event": {"action": "link_down"}, "command": "cut"}, "cut: link: missing"),
         ({"do": "fault", "event": {"action": "link_flap", "link": [0, 1], "down_s": 1}}, "several moments"),
         (
             {"do": "fault", "event": {"action": "send_message", "node": 0, "message": "a = 1"}},
@@ -142,8 +142,8 @@ def test_a_node_is_named_by_number_host_or_name() -> None:
             node_id(text, plain)
     named = replace(plain, nodes=tuple(replace(node, name=f"r{4 - node.id}") for node in plain.nodes))
     assert node_id("r3", named) == 1
-    with pytest.raises(InputError, match="unknown node 'r9'"):
-        node_id("r9", named)
+    with pytest.raises(InputError, match="unknown node '9'; expected one of: 0 to 4, or r0 to r4, or a name"):
+        node_id("9", named)
 
 
 def test_loss_and_doubling_are_logged_with_their_link_for_the_accounting(run: RunLayout) -> None:

@@ -52,5 +52,7 @@ def test_properties_of_a_link_may_have_their_units(monkeypatch: pytest.MonkeyPat
     Running.find(None).shape_link(0, 1, ["loss=1.5%", "delay=20ms", "bandwidth=5Mbit/s", "jitter=2"])
     values = {"loss_percent": 1.5, "delay_ms": 20.0, "bandwidth_mbps": 5.0, "jitter_ms": 2.0}
     assert asked == [{"action": "link_impair", "link": [0, 1], **values}]
-    with pytest.raises(InputError, match="loss=1ms: expected loss=NUMBER, bandwidth=NUMBER"):
+    with pytest.raises(
+        InputError, match="loss=1ms: expected loss=NUMBER\\[%\\], bandwidth=NUMBER\\[Mbit/s\\]"
+    ):
         Running.find(None).shape_link(0, 1, ["loss=1ms"])
