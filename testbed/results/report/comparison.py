@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
@@ -29,7 +30,7 @@ from testbed.support.errors import InputError
 #: the line.
 _CURVES = (
     ("false_negative_curve", "fraction", "false negatives", True, WINDOW_S),
-    ("false_positive_curve", "fraction", "false positives, all messages at routers", True, WINDOW_S),
+    ("false_positive_curve", "fraction", "false positives,\nall messages at routers", True, WINDOW_S),
     ("control_share_curve", "ra_fraction", "RA frames / all frames", True, 1.5 * STEP_S),
     ("control_rate_curve", "sr_ur_per_s", "SR and UR frames a second", False, math.inf),
 )
@@ -106,26 +107,24 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
     """
     with styled(), mpl.rc_context({"svg.hashsalt": "compare"}):
         figure = empty_figure(10.4, 6.0)
-        drawn = False
+        handles: dict[str, Line2D] = {}
         for place, (table, column, label, share, gap_s) in enumerate(_CURVES, 1):
             axes = figure.add_subplot(2, 2, place)
             for number, (name, run) in enumerate(runs.items()):
                 points = store.read(run, table, ["t_s", column])
                 if points is not None and points.num_rows:
-                    drawn = True
                     lines = broken(points.sort_by("t_s").to_pandas(), gap_s)
                     xs, ys = (lines[each].to_list() for each in ("t_s", column))
-                    axes.plot(xs, ys, color=CURVE_COLOURS[number % len(CURVE_COLOURS)], label=name)
+                    (handles[name],) = axes.plot(xs, ys, color=CURVE_COLOURS[number % len(CURVE_COLOURS)])
             axes.set_ylabel(label)
             axes.set_xlabel(TIME_LABEL)
             axes.set_ylim(bottom=0)
             if share:
                 axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-            if place == 1 and axes.get_legend_handles_labels()[0]:
-                axes.legend(fontsize="small")
-        if drawn:
+        if handles:
+            figure.legend(handles.values(), handles, loc="outside upper left", ncols=3, fontsize="small")
             try:
                 figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
             except (OSError, ValueError) as error:
                 raise InputError(f"{path}: cannot be written: {error}") from error
-        return drawn
+        return bool(handles)

@@ -89,7 +89,8 @@ def test_the_command_shows_what_differs_and_draws_the_curves(
         ["contradictions.count", "–", "2"],
     ]
     assert lines[6][:2] == ["1", "keys"]
-    assert "false positives" in out.read_text()
+    drawn = out.read_text()
+    assert all(text in drawn for text in ("false positives", 'id="legend_1"', ">a<", ">b<"))
 
 
 def test_runs_without_curves_give_no_figure(tmp_path: Path) -> None:
