@@ -37,11 +37,11 @@ class GrowingFile:
         Raises:
             PcapError: the file is no capture, or is damaged.
         """
-        reader = PcapReader(self._path, start=self._position, growing=True)
-        try:
-            yield from reader.blocks(block_bytes)
-        except FileNotFoundError:
+        # Most of a run's files have not grown since the last look.
+        if not self._path.exists() or self._path.stat().st_size == self._position:
             return
+        reader = PcapReader(self._path, start=self._position, growing=True)
+        yield from reader.blocks(block_bytes)
         self._position = reader.position
         if reader.defect is not None:
             raise PcapError(f"{self._path}: {reader.defect}")
