@@ -130,22 +130,11 @@ FILES: tuple[RunFile, ...] = (
 _FEW = 3
 #: The greatest length of a line of a page.
 _WIDTH = 160
-_HEAD = """# The run folder
-
-A run writes one folder, `captures/runs/<id>/`. `captures.rundir` names its files, and reads and writes them.
-This document is made from that package by `python -m testbed.cli.documents`.
-
-Of the values below, `node` is the number of a node (at least 0 and below 2e+09), `time` a time of at least 0
-and below 4e+18; an optional field may be absent. A name in `_ns` is a time of the wall clock in ns since
-1970 UTC, unless its meaning says another clock. In a log with several records, the field `event` names the
-record, and all records have the fields that no record is listed with.
-
-"""
 
 
 def document() -> str:
-    """The text of docs/reference/run-folder.md."""
-    return _HEAD + "\n".join(_rows()) + "\n" + "".join(_records())
+    """The files of docs/reference/run-folder.md, and their records."""
+    return "\n".join(_rows()) + "\n" + "".join(_records())
 
 
 def names_of(file: RunFile) -> str:

@@ -12,7 +12,7 @@ function returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,37 +62,45 @@ class Document:
         if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
             raise ValueError(f"{self.path}: expected the lines {begin.strip()} and {end.strip()}, each once")
         before, _, rest = page.partition(begin)
-        return before + begin + self.text() + end + rest.partition(end)[2]
+        return f"{before}{begin}\n{self.text()}\n{end}" + rest.partition(end)[2]
 
 
+#: Page of docs/reference -> name of a block -> what makes it.
+_BLOCKS: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "experiment-file": {
+        "top level": lambda: experiment_file.table(experiment_file.keys_of("")),
+        "topology": experiment_file.topology,
+        "sections": experiment_file.sections,
+        "events": experiment_file.events,
+    },
+    "topology-file": {
+        "node": lambda: experiment_file.table(NODE_OPTIONS),
+        "link": lambda: experiment_file.table(LINK_OPTIONS),
+    },
+    "run-folder": {"files": captures.rundir.document.document},
+    "tables": {
+        "clocks": captures.tables.document.clocks,
+        "shared columns": captures.tables.document.shared,
+        "examples": captures.tables.document.examples,
+        "tables": captures.tables.document.tables,
+    },
+    "claims": {"claims": lambda: claims.claims(_FIGURES)},
+    "coverage": {"coverage": lambda: claims.coverage(_DOCS / "reference/coverage.toml", _FIGURES)},
+    "pcap-source": {
+        "options of the formats": captures.datasource.options.options_table,
+        "columns of the formats": captures.datasource.views.columns_tables,
+    },
+}
 DOCUMENTS: tuple[Document, ...] = (
-    Document(_DOCS / "reference/experiment-file.md", experiment_file.document),
+    Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
     *(
         Document(SCHEMAS / f"{name}.json", partial(schemas.text, make))
         for name, make in schemas.SCHEMAS.items()
     ),
     *(
-        Document(
-            _DOCS / "reference/topology-file.md", partial("\n{}\n".format, experiment_file.table(keys)), name
-        )
-        for name, keys in (("node", NODE_OPTIONS), ("link", LINK_OPTIONS))
-    ),
-    Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
-    Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
-    Document(_DOCS / "reference/tables.md", captures.tables.document.document),
-    Document(_DOCS / "reference/claims.md", lambda: claims.claims(_FIGURES)),
-    Document(
-        _DOCS / "reference/coverage.md", lambda: claims.coverage(_DOCS / "reference/coverage.toml", _FIGURES)
-    ),
-    Document(
-        _DOCS / "reference/pcap-source.md",
-        lambda: f"\n{captures.datasource.options.options_table()}\n",
-        "options of the formats",
-    ),
-    Document(
-        _DOCS / "reference/pcap-source.md",
-        lambda: f"\n{captures.datasource.views.columns_tables()}\n",
-        "columns of the formats",
+        Document(_DOCS / f"reference/{page}.md", text, block)
+        for page, blocks in _BLOCKS.items()
+        for block, text in blocks.items()
     ),
 )
 

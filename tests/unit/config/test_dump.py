@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,17 +88,6 @@ def test_link_defaults_are_in_the_topology_of_the_copy(tmp_path: Path) -> None:
     copy = _round_trip(tmp_path, experiment)
     assert [link.delay_ms for link in copy.topology.links] == [2.0, 2.0, 2.0]
     assert copy == replace(experiment, name="e")
-
-
-def test_ring5_has_equal_cost_paths() -> None:
-    experiment = load_experiment(list_experiments()["ring5"])
-    graph = nx.Graph()
-    for link in experiment.topology.links:
-        graph.add_edge(link.u, link.v, weight=link.cost)
-    assert len(graph) == 5
-    assert len(list(nx.all_shortest_paths(graph, 0, 3, weight="weight"))) == 2
-    assert len(list(nx.all_shortest_paths(graph, 1, 4, weight="weight"))) == 2
-    assert (experiment.duration_s, experiment.time_scale) == (60, 10)
 
 
 def test_find_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,16 +71,6 @@ def test_the_same_generator_keeps_the_other_parameters(path: Path) -> None:
     assert load_experiment(path, same).topology == waxman(12, 2, beta=0.5)
 
 
-def test_another_generator_drops_them(path: Path) -> None:
-    overrides = {"topology.nodes": "5", "topology.generator": "ring"}
-    assert load_experiment(path, overrides).topology == ring(5)
-
-
-def test_a_file_takes_the_place_of_a_generator(path: Path) -> None:
-    (path.parent / "t.toml").write_text("link = [{ u = 0, v = 1 }]", encoding="utf-8")
-    assert len(load_experiment(path, {"topology.file": "t.toml"}).topology.nodes) == 2
-
-
 def test_paths_of_the_command_line_are_relative_to_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
