@@ -330,14 +330,14 @@ def test_a_browser_shows_it(server: LiveServer, tmp_path: Path) -> None:
 
 @needs_chromium
 def test_names_hide_no_node_and_no_name(server: LiveServer, tmp_path: Path) -> None:
-    nodes = [{"id": n, "label": f"{n} Saint-Denis", "at": [n % 7 * 40, n // 7 * 40]} for n in range(49)]
+    nodes = [{"id": n, "label": f"{n} Saint-Denis", "at": [n % 12, n // 12]} for n in range(144)]
     drawn = json.dumps({"nodes": nodes, "links": [], "radius": 12})
     box = "(({ x, y, width, height }) => [x, y, x + width, y + height])"
     with driven(server.url, tmp_path / "profile") as evaluate:
         evaluate(f"drawNetwork({drawn})")
         shapes = "[...document.querySelectorAll('#network .ring, #network .name')]"
         boxes = evaluate(f"{shapes}.map((shape) => shape.getBBox()).map{box}")
-    assert 49 < len(boxes) <= 2 * 49
+    assert 144 < len(boxes) < 2 * 144
     for (left, top, right, bottom), other in combinations(boxes, 2):
         apart_px = max(left - other[2], other[0] - right, top - other[3], other[1] - bottom)
         assert apart_px > -2  # of the ring, and of the ground of letters
