@@ -18,7 +18,7 @@ venv_python=("$venv/bin/python" -P)
 # A user's settings of pip may name other places than the environment. An empty value counts as none.
 into_environment=(env -u PIP_ROOT PIP_TARGET= PIP_PREFIX= PIP_USER=0)
 # Tests that need these are skipped without them.
-test_packages=(lua5.2 lua5.3 lua5.4 chromium)
+test_packages=(lua5.2 lua5.3 lua5.4 chromium zsh fish)
 # Command -> package: what `cbcb doctor` looks for. The others are what the set-up itself and Mininet need.
 commands=$root/testbed/machine/commands.txt
 packages=(kmod procps python3 python3-venv)

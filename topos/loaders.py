@@ -118,11 +118,7 @@ def from_json(text: str) -> Topology:
     for position, entry in enumerate(links):
         _check_keys(f"link {position}", entry, _JSON_LINK_KEYS)
     specs = [{key: entry[key] for key in LinkSpec._fields if entry.get(key) is not None} for entry in links]
-    nodes = [
-        {key: value for key, value in each.items() if value is not None}
-        for each in _tables(document, "nodes")
-    ]
-    topology = from_table("", {"name": document["name"], "node": nodes, "link": specs})
+    topology = from_table("", {"name": document["name"], "node": _tables(document, "nodes"), "link": specs})
     for link, entry in zip(topology.links, links, strict=True):
         for key in ("index", "u_port", "v_port"):
             # They follow from the order of the links; others would make captures and tables disagree.
@@ -257,9 +253,10 @@ def _values(where: str, entry: Mapping[str, Any], options: Sequence[Option]) -> 
     declared = {option.key: option for option in options}
     _check_keys(where, entry, declared)
     for option in options:
-        if option.required and option.key not in entry:
+        if option.required and entry.get(option.key) is None:
             raise TopologyError(f"{where}: {option.key} is missing; expected {option.expected}")
-    return {key: checked(f"{where}: ", declared[key], value) for key, value in entry.items()}
+    given = {key: value for key, value in entry.items() if value is not None}  # JSON has null
+    return {key: checked(f"{where}: ", declared[key], value) for key, value in given.items()}
 
 
 def _check_keys(where: str, entry: Mapping[str, Any], known: Collection[str]) -> None:

@@ -81,6 +81,11 @@ def add_experiment(parser: ArgumentParser) -> None:
         help="an experiment file, the name of a shipped one, a workload file of the authors' simulator, or a "
         "topology (.brite, .graphml, ...) for the default experiment (default)",
     )
+    add_changes(parser)
+
+
+def add_changes(parser: ArgumentParser) -> None:
+    """--topology, --set and --seed, which `overrides` reads."""
     parser.add_argument(
         "--topology",
         metavar="T",
@@ -94,13 +99,18 @@ def add_experiment(parser: ArgumentParser) -> None:
         dest="overrides",
         help="another value for a key of the file, for example time_scale=30 or workload.senders_percent=50",
     )
+    add_key(parser, "--seed", "seed")
+
+
+def add_key(parser: ArgumentParser, name: str, key: str) -> None:
+    """Another name of --set for one key."""
     parser.add_argument(
-        "--seed",
-        metavar="N",
+        name,
+        metavar="VALUE",
         action="append",
         dest="overrides",
-        type=lambda text: f"seed={text}",
-        help="as --set seed=N",
+        type=lambda text: f"{key}={text}",
+        help=f"as --set {key}=VALUE",
     )
 
 

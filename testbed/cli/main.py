@@ -24,6 +24,7 @@ from testbed.terminal import reported
 #: declares the arguments, if any. `COMMAND_command(arguments)` runs the command and returns the status, or
 #: None for 0; it imports libraries that take long to load: help and faults of the command line come at once.
 COMMANDS = {
+    "new": ("editor", "write a commented experiment file, from options or from questions"),
     "check": ("check", "validate an experiment and say what it would do"),
     "topology": ("check", "write the topology of an experiment or a run as GraphML, DOT or Mermaid"),
     "run": ("run", "emulate an experiment, account for every frame, and report"),
@@ -69,6 +70,7 @@ COMMANDS = {
     ),
     "keys": ("keys", "make and rotate the keys of a network with privacy"),
     "workload": ("workloads", "generate synthetic workloads"),
+    "completion": ("editor", "print what makes bash, zsh or fish complete commands, options and names"),
     "doctor": ("check", "say what this machine can do, and how to mend what it cannot"),
     "clean": ("check", "remove what dead runs, and dead processes' Spark, left on the machine"),
 }
@@ -118,6 +120,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     from testbed.results.folders import others_only_read
 
+    if "_ARGCOMPLETE" in os.environ:
+        from testbed.cli.editor import complete
+
+        complete(build_parser(os.environ.get("COMP_LINE", "").split()[1:]))
     open_closed_streams()
     end_like_ctrl_c()
     arguments = build_parser(argv).parse_args(argv)

@@ -84,7 +84,7 @@ def _declared() -> Schema:
 
 def _named(section: str, **more: Schema) -> Schema:
     """The schema of a section that names an entry of an open registry, which gives it further keys."""
-    own, choice, entries = keys_of(section), CHOICES[section], entries_of(section)
+    own, choice, entries = keys_of(section), keys_of(section)[0], entries_of(section)
     # An entry of a package may have one of the keys with other values.
     remarks = {option.key: {"description": described(option)} for option in any_of(entries)}
     found = _table(own, **more, **remarks) | {"additionalProperties": True, "allOf": []}

@@ -25,9 +25,7 @@ def file(tmp_path: Path) -> Path:
         ("duration_s", "1e308", "1e+308 is not valid; expected a number above 0, at most 1e+09"),
         ("time_scale", "1e-300", '1e-300 is not valid; expected a number from 1e-06 to 86400 or "auto"'),
         ("workload.messages_per_minute", "1e300", "makes some 1e+300 messages in 60 s at 5 nodes; expected"),
-        ("workload.messages_per_minute", "1.1e7", "1.1e+07 makes some 1.1e+07 messages"),
         ("workload.predicate_change_interval_s", "1e-6", "makes some 1.12e+08 changes of predicates in 60 s"),
-        ("workload.filters_max", "100000000000", "expected an integer from 0 to 10000"),
         (
             "name",
             '"' + "☃" * 100 + '"',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,17 +76,6 @@ def test_any_experiment_survives_the_run_folder(
     tmp_path_factory: pytest.TempPathFactory, experiment: Experiment
 ) -> None:
     assert _round_trip(tmp_path_factory.mktemp("run"), experiment) == experiment
-
-
-def test_link_defaults_are_in_the_topology_of_the_copy(tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(
-        'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 3\n[links]\ndelay_ms = 2\n', encoding="utf-8"
-    )
-    experiment = load_experiment(path)
-    copy = _round_trip(tmp_path, experiment)
-    assert [link.delay_ms for link in copy.topology.links] == [2.0, 2.0, 2.0]
-    assert copy == replace(experiment, name="e")
 
 
 def test_find_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

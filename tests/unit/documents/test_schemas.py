@@ -99,7 +99,7 @@ def _tables() -> Iterator[tuple[str, str, tuple[Option, ...], dict[str, str]]]:
             yield "experiment", f"{start}{header}\n", keys_of(name), {}
             continue
         for entry, options in entries_of(name).items():
-            chosen = {CHOICES[name].key: toml_value(entry)}
+            chosen = {keys_of(name)[0].key: toml_value(entry)}
             yield "experiment", f"{start}{header}\n", (*keys_of(name), *options), chosen
     yield "experiment", "duration_s = 1\n[topology]\n", FILE_OPTIONS, {}
     yield "topology", "[[node]]\n", NODE_OPTIONS, {"id": "0"}

@@ -1,0 +1,105 @@
+"""A commented experiment from options or questions, and completion by the shells themselves."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.cli.documents.experiment_file import keys_of
+from testbed.cli.main import main
+from testbed.experiments.config import SECTIONS
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.events.network import LinkDown
+from topos.generators import ring
+
+_EVENT = 'at_s = 3, action = "link_down", link = [0, 1]'
+#: Shell -> a script that prints, in a line for each argument, what the shell completes it to.
+_ASK = {
+    "bash": """
+        eval "$(cbcb completion bash)"
+        for COMP_LINE; do
+            COMP_POINT=${#COMP_LINE} COMP_WORDS=($COMP_LINE) COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_TYPE=9
+            _python_argcomplete cbcb
+            echo "${COMPREPLY[@]}"
+        done
+    """,
+    "zsh": """
+        autoload -Uz is-at-least compinit; compinit -u -D
+        eval "$(cbcb completion zsh)"
+        _describe() { print -- ${${(P)2}%%:*} }
+        for BUFFER; do CURSOR=${#BUFFER} words=(${=BUFFER}); _python_argcomplete; done
+    """,
+    "fish": "cbcb completion fish | source; for line in $argv; complete -C $line | cut -f 1; end",
+}
+_COMPLETED = {
+    "cbcb simu": "simulate",
+    "cbcb run --hol": "--hold",
+    "cbcb run --engine d": "duckdb",
+    "cbcb check waxman3": "waxman3200",
+    "cbcb check --set protocol.hop": "protocol.hop_limit=",
+    "cbcb report --runs runs 2026": "20260101-ring",
+}
+
+
+def test_a_file_has_every_key_and_the_values_that_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115, PTH123
+    options = ["--topology", "ring,5", "--scheme", "multicast", "--duration", "60", "--seed", "7"]
+    new = ["new", "a.toml", *options, "--set", "routing.groups=4", "--event", _EVENT]
+    assert main(new) == 0
+    text = Path("a.toml").read_text()
+    for section in ("", *SECTIONS):
+        part = text if not section else text.partition(f"[{section}]")[2]
+        for option in keys_of(section) if section != "events" else ():
+            assert re.search(rf"^#?{option.key} =", part, re.MULTILINE), (section, option.key)
+    assert "\n# Bandwidth in each direction. (number above 0; Mbit/s)\n#bandwidth_mbps =\n" in text
+    experiment = load_experiment("a.toml")
+    assert (experiment.seed, experiment.duration_s, experiment.topology) == (7, 60, ring(5))
+    assert (experiment.routing.scheme, experiment.routing.of_kind.groups) == ("multicast", 4)
+    assert experiment.events == (LinkDown(3.0, (0, 1)),)
+    assert main(new) == 2
+    for wrong in (["--set", "seeds=3"], ["--event", "at_s = 3"], ["--set", "protocol.hop_limit=0"]):
+        assert main(["new", "b.toml", *wrong]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.toml"]
+    assert "a.toml: exists; expected the name of a new file" in capsys.readouterr().err
+    assert main(["new", "c.toml", "--workload", "attention"]) == 0
+    assert load_experiment("c.toml").attention is not None
+
+
+def test_a_terminal_is_asked_until_an_answer_is_valid(tmp_path: Path) -> None:
+    ours, terminal = pty.openpty()
+    command = [sys.executable, "-m", "testbed.cli.main", "new", str(tmp_path / "a.toml"), "--seed", "7"]
+    process = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, text=True)
+    answers = ("rings,5", "ring,5", "psf", "-3", "", "none", _EVENT, "")
+    os.write(ours, "".join(f"{each}\n" for each in answers).encode())
+    printed, _ = process.communicate(timeout=60)
+    assert printed.count("unknown generator 'rings'; did you mean 'ring'?") == 1
+    assert printed.count("-3 is not valid; expected a number above 0") == 1
+    experiment = load_experiment(tmp_path / "a.toml")
+    assert (experiment.seed, experiment.duration_s, experiment.topology) == (7, 600, ring(5))
+    assert (experiment.routing.scheme, experiment.workload) == ("psf", None)
+    assert experiment.events == (LinkDown(3.0, (0, 1)),)
+
+
+@pytest.mark.parametrize("shell", _ASK)
+def test_a_shell_completes_commands_options_values_and_names(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    command = tmp_path / "cbcb"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m testbed.cli.main "$@"\n')
+    command.chmod(0o755)
+    (tmp_path / "runs" / "20260101-ring").mkdir(parents=True)
+    (tmp_path / "runs" / "20260101-ring" / "manifest.json").touch()
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    asked = [shell, "-c", _ASK[shell], *([] if shell == "fish" else [shell]), *_COMPLETED]
+    done = subprocess.run(asked, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [*_COMPLETED.values()], done.stderr
