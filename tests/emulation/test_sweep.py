@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from captures.accounting.account import account
 from testbed import api
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.evaluation.figures.runner import Origin, reproduce
 from testbed.evaluation.sweeps import runner
+from testbed.evaluation.sweeps.job import Measured, kept
 from testbed.terminal.progress import Progress
 from tests.support.polling import poll
 
@@ -61,13 +61,13 @@ def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> N
 def test_a_run_is_accounted_for_again_if_spark_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accounted = []
 
-    def ending(run_dir: Path, *, master: str) -> dict[str, Any]:
+    def ending(run_dir: Path, *others: Any) -> Measured:
         accounted.append(run_dir)
         if len(accounted) == 1:
             threading.Thread(target=_end_spark).start()
-        return account(run_dir, master=master)
+        return kept(run_dir, *others)
 
-    monkeypatch.setattr(runner, "account", ending)
+    monkeypatch.setattr(runner, "kept", ending)
     (tmp_path / "three.wl").write_text(_WORKLOAD)
     path = tmp_path / "s.toml"
     path.write_text(_SPEC.partition("[grid]")[0])
