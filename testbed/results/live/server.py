@@ -21,6 +21,7 @@ import os
 import re
 import secrets
 import socket
+import subprocess
 import sys
 import termios
 import threading
@@ -36,6 +37,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from router.system import start_module
 from testbed.results.live.state import LiveState
 from testbed.support.errors import InputError, MachineError
 
@@ -54,6 +56,8 @@ _MOST_CONSOLES = 8
 #: Commands that a console may start: those of a running emulation, which take `--run`.
 _COMMANDS = ("shell", "cli", "sub", "pub", "link", "node")
 _CHUNK_BYTES = 1 << 14
+#: Wall seconds between two looks whether a command without its terminal has ended.
+_ENDS_S = 0.05
 _ROWS_AND_COLUMNS = (24, 160)
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
@@ -243,26 +247,25 @@ class _Console(_Answer, WebSocketHandler):
         if len(self.live.consoles) >= _MOST_CONSOLES:
             raise HTTPError(503)
 
-    async def open(self, *_: str, **__: str) -> None:
+    def open(self, *_: str, **__: str) -> None:
         command, *words = self.get_query_arguments("word", strip=False)
         self._terminal, end = os.openpty()
         termios.tcsetwinsize(end, _ROWS_AND_COLUMNS)
         # `cbcb` is a command in the shell of a node, too.
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "testbed.cli.main", command, "--run", self.live.tag, *words),
+        path = os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ.get("PATH", os.defpath)])
+        process = start_module(
+            *("testbed.cli.main", command, "--run", self.live.tag, *words),
             stdin=end,
             stdout=end,
             stderr=end,
             env={**os.environ, "TERM": "dumb", "PATH": path},
-            start_new_session=True,
             preexec_fn=_take_terminal,
         )
         os.close(end)
         self.live.consoles.add(task := asyncio.create_task(self._show(process, self._terminal)))
         task.add_done_callback(self.live.consoles.discard)
 
-    async def _show(self, process: asyncio.subprocess.Process, terminal: int) -> None:
+    async def _show(self, process: subprocess.Popen[bytes], terminal: int) -> None:
         """Sends what the command prints, and in the end its exit status."""
         output = asyncio.StreamReader()
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -274,7 +277,9 @@ class _Console(_Answer, WebSocketHandler):
             while data := await output.read(_CHUNK_BYTES):
                 await self.write_message(data, binary=True)
         self.on_close()
-        self.close(1000, f"exit status {await process.wait()}")
+        while process.poll() is None:
+            await asyncio.sleep(_ENDS_S)
+        self.close(1000, f"exit status {process.returncode}")
 
     def on_message(self, message: str | bytes) -> None:
         # A terminal that nothing reads takes some kilobytes; what is beyond is lost.
