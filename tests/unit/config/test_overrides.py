@@ -54,17 +54,6 @@ def test_values_are_toml_and_bare_words_strings(text: str, value: object) -> Non
     assert type(parsed) is type(value)
 
 
-def test_keys_of_the_top_level_and_of_sections(path: Path) -> None:
-    experiment = load_experiment(
-        path,
-        {"duration_s": "600", "name": "other", "workload.senders_percent": "40", "protocol.hop_limit": "9"},
-    )
-    assert (experiment.duration_s, experiment.name) == (600.0, "other")
-    assert experiment.workload is not None
-    assert experiment.workload.senders_percent == 40.0
-    assert experiment.protocol.hop_limit == 9
-
-
 def test_the_same_generator_keeps_the_other_parameters(path: Path) -> None:
     assert load_experiment(path, {"topology.nodes": "12"}).topology == waxman(12, 2, beta=0.5)
     same = parse_topology_argument("waxman,12")
