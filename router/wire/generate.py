@@ -220,8 +220,8 @@ def _statistics_constants() -> str:
 
 
 def _rows(*head: str, rows: Iterable[Iterable[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+    lines = ["| " + " | ".join(str(cell) for cell in line) + " |" for line in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
 def _size(field: Field) -> str:
@@ -276,7 +276,7 @@ _TABLES: dict[str, Callable[[], str]] = {
     "fields": lambda: _rows(
         *("of", "size", "field", "meaning"),
         rows=[
-            (owner, _size(field), f"`{field.name}`", field.sentence)
+            (owner if field is fields[0] else "", _size(field), f"`{field.name}`", field.sentence)
             for owner, fields in (
                 *((row.type.name, row.fields) for row in TLVS),
                 *((f"*{record.name}*", record.fields) for record in RECORDS),
