@@ -257,11 +257,6 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
     return checked
 
 
-def options_table() -> str:
-    lines = ["| option | meaning |", "|---|---|"]
-    return "\n".join(lines + [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]) + "\n"
-
-
 def read_columns(source: str, value: str | None, known: Sequence[str]) -> tuple[str, ...]:
     """Checks the option `columns`; None names all.
 

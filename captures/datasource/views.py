@@ -239,23 +239,3 @@ def _stem(path: str) -> str:
     path = split_uri(path).path if is_uri(path) else path
     name = path.rpartition("/")[2].removesuffix(".gz").removesuffix(".zst")
     return name.rsplit(".", 1)[0] or name
-
-
-def columns_tables() -> str:
-    """A heading and a table of columns for each view."""
-    views = {f"`pcap`, view `{view}`": columns for view, columns in PCAP_VIEWS.items() if view != FILES}
-    views |= {f"`cbcb`, view `{view}`": columns for view, columns in CBCB_VIEWS.items() if view != FILES}
-    views["Both formats, view `files`"] = PCAP_VIEWS[FILES]
-    parts = []
-    for heading, columns in views.items():
-        lines = [f"### {heading}", ""]
-        if columns is TRAFFIC_COLUMNS:
-            shared = [f"`{name}`" for name in columns if name in COLUMNS]
-            lines += [f"{', '.join(shared)} as in view `{FRAMES}`, and:", ""]
-            columns = {name: column for name, column in columns.items() if name not in COLUMNS}
-        lines += ["| column | type | meaning |", "|---|---|---|"]
-        lines += [
-            f"| `{name}` | `{spark_type(arrow)}` | {meaning} |" for name, (arrow, meaning) in columns.items()
-        ]
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)

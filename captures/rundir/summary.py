@@ -10,7 +10,7 @@ from typing import Any
 from captures.rundir import RunLayout
 from captures.rundir.files import Document, RunFolderError
 
-#: Key -> (unit, meaning), in the order of summary.json; `document` makes docs/reference/summary.md from it.
+#: Key -> (unit, meaning), in the order of summary.json; docs/reference/summary.md has them.
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     key: (unit, meaning)
     for key, (unit, meaning) in tomllib.loads(
@@ -96,10 +96,3 @@ def _faults(where: str, value: Any, kind: str, key: str) -> Iterator[str]:
                 yield f"{where}: has no {name}"
         for name, inner in value.items():
             yield from _faults(f"{where}.{name}", inner, _INNER.get(name, "number"), name)
-
-
-def document() -> str:
-    """The text of docs/reference/summary.md."""
-    lines = ["# Keys of summary.json", "", "| key | unit | meaning |", "|---|---|---|"]
-    lines += [f"| `{key}` | {unit} | {meaning} |" for key, (unit, meaning) in SUMMARY_KEYS.items()]
-    return "\n".join(lines) + "\n"

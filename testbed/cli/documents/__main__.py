@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import captures.datasource.options
-import captures.datasource.views
 import captures.rundir.document
-import captures.rundir.summary
 import captures.tables.document
+from captures.datasource.options import OPTIONS
+from captures.datasource.views import CBCB_VIEWS, FILES, FRAMES, PCAP_VIEWS
+from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS, spark_type
+from captures.rundir.document import bullet
+from captures.rundir.summary import SUMMARY_KEYS
 from testbed.cli.documents import SCHEMAS, experiment_file, schemas
 from testbed.evaluation.figures import claims
 from testbed.terminal import put
@@ -65,17 +67,40 @@ class Document:
         return f"{before}{begin}\n{self.text()}\n{end}" + rest.partition(end)[2]
 
 
+def _summary() -> str:
+    lines = ["# Keys of summary.json\n"]
+    lines += [bullet(f"`{key}`, {unit}: {meaning}") for key, (unit, meaning) in SUMMARY_KEYS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _columns_of_the_formats() -> str:
+    """A heading and the columns of each view."""
+    views = {f"`pcap`, view `{view}`": columns for view, columns in PCAP_VIEWS.items() if view != FILES}
+    views |= {f"`cbcb`, view `{view}`": columns for view, columns in CBCB_VIEWS.items() if view != FILES}
+    views["Both formats, view `files`"] = PCAP_VIEWS[FILES]
+    lines = []
+    for heading, columns in views.items():
+        lines += [f"### {heading}", ""]
+        if columns is TRAFFIC_COLUMNS:
+            shared = [f"`{name}`" for name in columns if name in COLUMNS]
+            lines += [f"{', '.join(shared)} as in view `{FRAMES}`, and:", ""]
+            columns = {name: column for name, column in columns.items() if name not in COLUMNS}
+        lines += [bullet(f"`{name}`, {spark_type(kind)}: {text}") for name, (kind, text) in columns.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
 #: Page of docs/reference -> name of a block -> what makes it.
 _BLOCKS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "experiment-file": {
-        "top level": lambda: experiment_file.table(experiment_file.keys_of("")),
+        "top level": lambda: experiment_file.listed(experiment_file.keys_of("")),
         "topology": experiment_file.topology,
         "sections": experiment_file.sections,
         "events": experiment_file.events,
     },
     "topology-file": {
-        "node": lambda: experiment_file.table(NODE_OPTIONS),
-        "link": lambda: experiment_file.table(LINK_OPTIONS),
+        "node": lambda: experiment_file.listed(NODE_OPTIONS),
+        "link": lambda: experiment_file.listed(LINK_OPTIONS),
     },
     "run-folder": {"files": captures.rundir.document.document},
     "tables": {
@@ -87,12 +112,14 @@ _BLOCKS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "claims": {"claims": lambda: claims.claims(_FIGURES)},
     "coverage": {"coverage": lambda: claims.coverage(_DOCS / "reference/coverage.toml", _FIGURES)},
     "pcap-source": {
-        "options of the formats": captures.datasource.options.options_table,
-        "columns of the formats": captures.datasource.views.columns_tables,
+        "options of the formats": lambda: "".join(
+            bullet(f"`{name}`: {meaning}") + "\n" for name, meaning in OPTIONS.items()
+        ),
+        "columns of the formats": _columns_of_the_formats,
     },
 }
 DOCUMENTS: tuple[Document, ...] = (
-    Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
+    Document(_DOCS / "reference/summary.md", _summary),
     *(
         Document(SCHEMAS / f"{name}.json", partial(schemas.text, make))
         for name, make in schemas.SCHEMAS.items()

@@ -1,10 +1,11 @@
-"""The tables of docs/reference/experiment-file.md, made from the options, the registries and the events."""
+"""The keys of docs/reference/experiment-file.md, made from the options, the registries and the events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from captures.rundir.document import bullet
 from router.options import Option, options_of
 from router.registry import Registry
 from testbed.experiments.config import NAMED, SECTIONS, Experiment
@@ -43,7 +44,7 @@ def any_of(entries: Mapping[str, Iterable[Option]]) -> list[Option]:
 
 
 def topology() -> str:
-    return table(FILE_OPTIONS) + _entries("topology")
+    return f"{listed(FILE_OPTIONS)}\n{_entries('topology')}"
 
 
 def sections() -> str:
@@ -52,24 +53,24 @@ def sections() -> str:
     for name, declared in SECTIONS.items():
         if declared is not None:
             parts += [
-                f"## [{name}]\n\n{sentence_of(declared, name)}\n\n{table(keys_of(name), name in CHOICES)}"
+                f"## [{name}]\n\n{sentence_of(declared, name)}\n\n{listed(keys_of(name), name in CHOICES)}"
             ]
             parts += [_entries(name)] if name in CHOICES else []
     return "\n".join(parts)
 
 
 def events() -> str:
-    return table(keys_of("events"), chooses=True) + _entries("events")
+    return f"{listed(keys_of('events'), chooses=True)}\n{_entries('events')}"
 
 
 def _entries(section: str) -> str:
     choice, entries = keys_of(section)[0], entries_of(section)
     docs, further = docs_of(choice), any_of(entries)
-    lines = ["", f"| {choice.key} | meaning | further keys |", "|---|---|---|"]
+    lines = [f"Names of `{choice.key}`, with their further keys:", ""]
     for name, options in entries.items():
         keys = "all" if options == tuple(further) else ", ".join(f"`{option.key}`" for option in options)
-        lines.append(f"| `{name}` | {docs[name]} | {keys} |")
-    return "\n".join([*lines, "", table(further)])
+        lines.append(bullet(f"`{name}`{f' ({keys})' if keys else ''}: {docs[name]}"))
+    return "\n".join([*lines, "", "Further keys:", "", listed(further)])
 
 
 def sentence_of(options: type, section: str) -> str:
@@ -79,12 +80,12 @@ def sentence_of(options: type, section: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def table(options: Iterable[Option], chooses: bool = False) -> str:
-    """A table of keys; with `chooses`, the names that the first key takes are in a table of their own."""
-    lines = ["| key | values | default | meaning |", "|---|---|---|---|"]
+def listed(options: Iterable[Option], chooses: bool = False) -> str:
+    """A list of keys; with `chooses`, the names that the first key takes are in a list of their own."""
+    lines = []
     for number, option in enumerate(options):
         named = ("a name below", option.doc) if chooses and number == 0 else (values(option), meaning(option))
-        lines.append(f"| `{option.key}` | {named[0]} | {_default(option)} | {named[1]} |")
+        lines.append(bullet(f"{_with_default(option)}, {named[0]}: {named[1]}"))
     return "\n".join(lines) + "\n"
 
 
@@ -113,10 +114,10 @@ def values(option: Option) -> str:
     return f"{words}; {option.unit.value}" if option.unit.value else words
 
 
-def _default(option: Option) -> str:
-    if option.required:
-        return "required"
-    return "" if option.default is None else f"`{toml_text(option.default)}`"
+def _with_default(option: Option) -> str:
+    if option.default is None:
+        return f"`{option.key}`" + ", required" * option.required
+    return f"`{option.key} = {toml_text(option.default)}`"
 
 
 def toml_text(value: Any) -> str:
