@@ -32,7 +32,7 @@ def examples() -> str:
 def tables() -> str:
     lines: list[str] = []
     for table in TABLES.values():
-        lines += [f"## {table.name}", "", filled(f"One row per {table.grain}."), ""]
+        lines += [f"## {table.name}", "", filled(f"Per {table.grain}."), ""]
         above = [f"`{column.name}`" for column in table.columns if column == SHARED.get(column.name)]
         own = [_row(column) for column in table.columns if column != SHARED.get(column.name)]
         listed = f"Above: {', '.join(above)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from captures.rundir.document import bullet
+from captures.rundir.document import bullet, filled
 from router.options import Option, options_of
 from router.registry import Registry
 from testbed.experiments.config import NAMED, SECTIONS, Experiment
@@ -52,9 +52,8 @@ def sections() -> str:
     parts = []
     for name, declared in SECTIONS.items():
         if declared is not None:
-            parts += [
-                f"## [{name}]\n\n{sentence_of(declared, name)}\n\n{listed(keys_of(name), name in CHOICES)}"
-            ]
+            parts += [f"## [{name}]", "", filled(sentence_of(declared, name)), ""]
+            parts += [listed(keys_of(name), name in CHOICES)]
             parts += [_entries(name)] if name in CHOICES else []
     return "\n".join(parts)
 
@@ -84,8 +83,8 @@ def listed(options: Iterable[Option], chooses: bool = False) -> str:
     """A list of keys; with `chooses`, the names that the first key takes are in a list of their own."""
     lines = []
     for number, option in enumerate(options):
-        named = ("a name below", option.doc) if chooses and number == 0 else (values(option), meaning(option))
-        lines.append(bullet(f"{_with_default(option)}, {named[0]}: {named[1]}"))
+        about = option.doc if chooses and number == 0 else meaning(option)
+        lines.append(bullet(f"{_declared(option)}: {about}"))
     return "\n".join(lines) + "\n"
 
 
@@ -114,10 +113,13 @@ def values(option: Option) -> str:
     return f"{words}; {option.unit.value}" if option.unit.value else words
 
 
-def _with_default(option: Option) -> str:
-    if option.default is None:
-        return f"`{option.key}`" + ", required" * option.required
-    return f"`{option.key} = {toml_text(option.default)}`"
+def _declared(option: Option) -> str:
+    """A key, its default, and the values that neither its default nor its meaning, name or page says."""
+    default = "" if option.default is None else f" = {toml_text(option.default)}"
+    shown = values(option).removesuffix("; experiment seconds").removesuffix("; percent")
+    if option.kind == "boolean" or docs_of(option):
+        shown = ""
+    return ", ".join(filter(None, (f"`{option.key}{default}`", "required" * option.required, shown)))
 
 
 def toml_text(value: Any) -> str:
