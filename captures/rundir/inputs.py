@@ -118,7 +118,7 @@ class WorkloadLine(TypedDict):
 
 MANIFEST = Document(
     lambda run: [run.manifest],
-    "The facts with which the run can be repeated. A folder with this file is a run folder.",
+    "A folder with this file is a run folder.",
     (("", Manifest), ("`testbed`", Source), ("`links`, objects", Calibration)),
     form=Manifest,
 )

@@ -296,13 +296,12 @@ HEADER = (
 FLAGS: dict[IntFlag, tuple[str, str]] = {
     Flags.PARTIAL: (
         "Partial update reply",
-        "of a UR: a downstream router is missing from it, because its sender gave up waiting. Without a "
-        "meaning in other frames",
+        "of a UR: a downstream router is missing from it, because its sender gave up waiting",
     ),
     Flags.IDENTIFIED: (
         "Identified receiver advertisement",
         "of an RA: its predicate replaces that of every earlier RA of the issuer, by `seq`; without a filter "
-        "it withdraws the predicate. Without a meaning in other frames",
+        "it withdraws the predicate",
     ),
     Flags.TAGGED: (
         "Tagged",
@@ -314,7 +313,7 @@ FLAGS: dict[IntFlag, tuple[str, str]] = {
     ),
     Flags.RELIABLE: (
         "Reliable",
-        "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT. No meaning in other frames",
+        "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT",
     ),
 }
 
