@@ -48,4 +48,4 @@ def _row(column: Column) -> str:
     ends = (end for end in CLOCKS if column.name.endswith(end))
     known = next(ends, None) or column.unit in column.meaning or column.unit in column.name
     unit = "" if known else f" ({'ratio' if column.unit == '1' else column.unit})"
-    return bullet(f"`{column.name}`, {column.type}: {column.meaning}{unit}")
+    return bullet(f"`{column.name}`, `{column.type}`: {column.meaning}{unit}")

@@ -85,7 +85,7 @@ def _columns_of_the_formats() -> str:
             shared = [f"`{name}`" for name in columns if name in COLUMNS]
             lines += [f"{', '.join(shared)} as in view `{FRAMES}`, and:", ""]
             columns = {name: column for name, column in columns.items() if name not in COLUMNS}
-        lines += [bullet(f"`{name}`, {spark_type(kind)}: {text}") for name, (kind, text) in columns.items()]
+        lines += [bullet(f"`{name}`, `{spark_type(kind)}`: {text}") for name, (kind, text) in columns.items()]
         lines.append("")
     return "\n".join(lines)
 

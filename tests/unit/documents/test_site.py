@@ -80,9 +80,12 @@ def test_the_pages_load_nothing_from_elsewhere(site: Path) -> None:
     assert found == set()
 
 
+def test_no_type_of_a_column_becomes_an_element_of_a_page(site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (site / "reference").rglob("*.html")]
+    assert re.findall(r"<(?:item|struct|string|u?int|bigint)\b", "".join(pages)) == []
+
+
 # Files to start from elsewhere, and the page of topology files: they name what the checkout has.
-
-
 _MACHINES = ROOT / "examples" / "machines"
 _WORKFLOWS = sorted(
     [*(ROOT / ".github" / "workflows").glob("*.yml"), *(ROOT / "examples" / "ci").glob("*.yml")]
