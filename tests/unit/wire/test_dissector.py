@@ -203,7 +203,7 @@ def in_tree(fields: list[ElementTree.Element]) -> list[tuple[str, str | None]]:
 
 @cache
 def documented_additions() -> set[str]:
-    rows = re.findall(r"^\| (`cbcb\..*?) \|", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^- (`cbcb\.[^:]*): ", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`cbcb\.([a-z_.]+)`", row)}
 
 
