@@ -100,10 +100,10 @@ class RoutingTable:
         known = self._predicates.get(interface)
         if known is None:
             known = self._content.builder()
-        before = known.members.bit_count()
+        before = known.members
         if not known.add(predicate):
             return False
-        self._set(interface, known, before)
+        self._set(interface, known, before.bit_count())
         return True
 
     def replace(self, interface: int, predicate: PredicateBuilder) -> bool:

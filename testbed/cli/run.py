@@ -12,8 +12,12 @@ from testbed.cli.arguments import add_engine, add_experiment, add_force, add_mas
 from testbed.emulation.network.namespaces import require_backlog
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
+from testbed.support.usage import start_again_in_huge_pages
 from testbed.terminal.progress import Progress
 from topos import Topology
+
+#: Nodes from which on a simulation is faster in huge pages (`./run.sh bench simulate 2000`).
+_MANY_NODES = 2_000
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -154,6 +158,8 @@ def simulate_command(arguments: Namespace) -> int:
     experiment = load(arguments)
     from testbed.sim.simulation import simulate
 
+    if len(experiment.topology.nodes) >= _MANY_NODES:
+        start_again_in_huge_pages()
     progress = Progress(Console())
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
     if arguments.no_account:

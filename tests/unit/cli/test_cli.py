@@ -295,3 +295,11 @@ def test_a_recording_that_cannot_be_read_keeps_no_other_from_being_replayed(
     assert (status, wrong) == (2, "cbcb: no usable recording of r1")
     assert f"r1: {bad}: not the recording of a router\n" in said
     assert "r2: messages_sent: live 7, replayed 1" in said
+
+
+def test_a_command_starts_again_in_huge_pages_and_its_children_do_not() -> None:
+    script = "import os, sys; from testbed.support.usage import start_again_in_huge_pages as start; start()"
+    show = "print(b'hugetlb=1' in open('/proc/self/environ', 'rb').read(), os.environ.get('PYTHONMALLOC'))"
+    argv = [sys.executable, "-c", f"{script}; {show}"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True None\n"
