@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from testbed.evaluation.figures.page import DATA, table_lines
+from testbed.evaluation.figures.page import DATA, merged, shape, table_lines
 from testbed.evaluation.figures.runner import read_data
+
+_COMMAND = re.compile(r"^Made by `(cbcb figure (\S+).*)`\.$", re.MULTILINE)
 
 
 def claims(folder: Path) -> str:
-    """Returns the page of the claims that fail in a case, below the pages of a folder: cost, verdict."""
-    lines = []
+    """Returns the table of the judged claims of the pages in a folder: command, cost, expected, verdict."""
+    lines, listed = [], set()
     for path in sorted(folder.glob("*.csv"), key=lambda path: path.stem):
+        ((command, name),) = _COMMAND.findall(path.with_suffix(".md").read_text(encoding="utf-8"))
         data = folder / DATA / f"{path.stem}.json.gz"
         cost = ""
         if data.is_file():
             costs = read_data(data)[1].costs
             cost = f", {costs['s'] / 60:.1f} min, {costs['peak_memory_bytes'] / 2**20:.0f} MiB"
         rows = _rows(path)
-        lines.append((f"[{path.stem}](../figures/{path.stem}.md){cost}", _verdict(rows)))
+        lines.append((f"[{path.stem}](../figures/{path.stem}.md): `{command}`{cost}", "", _verdict(rows)))
         cases: dict[str, list[dict[str, str]]] = {}
         for row in rows:
             if row["holds"] != "shown":
                 cases.setdefault(row["claim"], []).append(row)
         for claim, found in cases.items():
-            if any(row["holds"] == "no" for row in found):
-                lines.append((claim, _verdict(found)))
-    return "\n".join([*table_lines(("claim", "holds"), lines), ""])
+            if (name, shape(claim)) not in listed or any(row["holds"] == "no" for row in found):
+                lines.append((claim, merged(row["predicted"] for row in found), _verdict(found)))
+        listed |= {(name, shape(claim)) for claim in cases}
+    return "\n".join([*table_lines(("claim", "expected", "holds"), lines), ""])
 
 
 def coverage(rows: Path, folder: Path) -> str:

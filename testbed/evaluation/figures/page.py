@@ -179,6 +179,14 @@ def _claims(statements: Sequence[Statement]) -> list[list[str]]:
     return rows
 
 
+def merged(texts: Iterable[str]) -> str:
+    """Returns texts in one, those that differ in numbers alone with the least and the greatest of each."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        groups.setdefault(shape(text), []).append(text)
+    return "; ".join(map(_ranges, groups.values()))
+
+
 def shape(text: str) -> str:
     """Returns a text with each number as 0, without bands."""
     return _NUMBER.sub("0", _BAND.sub("", text))

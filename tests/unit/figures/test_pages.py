@@ -16,7 +16,7 @@ from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures import AMENDED, UNCHANGED
 from testbed.evaluation.figures.claims import claims, coverage
 from testbed.evaluation.figures.emulated import EMULATIONS
-from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, page_name, page_of, shape, tail
+from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, merged, page_name, page_of, tail
 from testbed.evaluation.figures.reproduction import FIGURES, SIZES
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
@@ -213,18 +213,23 @@ def test_a_row_counts_the_cases_that_it_names(cases: str, counted: str, tmp_path
     assert f"[fn](../figures/fn.md) {counted} |" in coverage(tmp_path / "rows.toml", tmp_path)
 
 
-def test_each_page_has_a_row_and_each_claim_that_fails_in_a_case(tmp_path: Path) -> None:
-    for name, few, late in (("fn", "few of 2", "yes"), ("fn-large", "few of 3", "no")):
+def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> None:
+    pages = (("fn", "paper", "few of 2", "yes"), ("fn-large", "large", "few of 3", "no"))
+    for name, size, few, late in pages:
+        (tmp_path / f"{name}.md").write_text(f"Made by `cbcb figure fn --size {size} --seeds 2`.\n")
         found = (f"{few},at most 2,yes", f"{few},at most 3,{late}", "many,|M|,shown", "all,0,yes")
         rows = "".join(f"statements,{each}\n" for each in found)
         (tmp_path / f"{name}.csv").write_text(f"part,claim,predicted,holds\n{rows}")
     lines = claims(tmp_path).splitlines()
-    assert lines[lines.index("| claim | holds |") + 2 :] == [
-        "| [fn](../figures/fn.md) | 3/3 |",
-        "| [fn-large](../figures/fn-large.md) | 2/3 |",
-        "| few of 3 | 1/2 |",
+    assert lines[lines.index("| claim | expected | holds |") + 2 :] == [
+        "| [fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2` |  | 3/3 |",
+        "| few of 2 | at most 2 to 3 | 2/2 |",
+        "| all | 0 | 1/1 |",
+        "| [fn-large](../figures/fn-large.md): `cbcb figure fn --size large --seeds 2` |  | 2/3 |",
+        "| few of 3 | at most 2 to 3 | 1/2 |",
     ]
 
 
 def test_claims_that_have_different_tolerances_are_apart() -> None:
-    assert shape("1 within 5 %") == shape("2 within 5 %") != shape("1 within 10.5 %")
+    assert merged(["1 within 5 %", "2 within 5 %"]) == "1 to 2 within 5 %"
+    assert merged(["1 within 5 %", "1 within 10.5 %"]) == "1 within 5 %; 1 within 10.5 %"
