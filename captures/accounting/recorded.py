@@ -86,7 +86,7 @@ def under_way(inputs: Inputs) -> dict[int, int]:
     """
     log = inputs.log
     window_s = inputs.experiment.get("oracle", {}).get("in_flight_window_s", 0.0)
-    around_ns = int((window_s / min(inputs.clock.rates) + _NOTICED_S) * 1e9)
+    around_ns = int((window_s + _NOTICED_S) * 1e9)
     sent = log.sent["sent_ns"].to_numpy()
     found: Counter[int] = Counter()
     for node, t_ns in log.left:

@@ -302,8 +302,11 @@ def test_an_application_that_left_excuses_what_was_under_way_alone(simulated: Pa
     inputs = Inputs(RunLayout(simulated))
     inputs.router_counters[2]["messages_delivered"] += 1
     sent_ns = inputs.log.sent["sent_ns"][0].as_py()
-    for t_ns, excused in ((sent_ns, True), (sent_ns - 3_600_000_000_000, False)):
+    # The window is in wall seconds, however fast the clock is.
+    assert min(inputs.clock.rates) > 1
+    for t_ns, excused in ((sent_ns, True), (sent_ns + 60 * NS, True), (sent_ns - 3_600 * NS, False)):
         changed = copy(inputs)
+        changed.experiment = {**inputs.experiment, "oracle": {"in_flight_window_s": 60.0}}
         changed.log = replace(inputs.log, left=[(2, t_ns)])
         counted, recorded = recorded_and_counted(changed)
         assert (counted == recorded) is excused
