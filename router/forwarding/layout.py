@@ -125,10 +125,6 @@ class FrameBuffers:
         self._lengths = self.headers_in.view(np.uint32)[:, 2 * HEADER_LENGTH_WORD]
         self._base = self.frames.ctypes.data
 
-    def frames_in(self, count: int) -> list[bytes]:
-        """The first `count` frames that came in, each cut at `room` bytes."""
-        return [self.frame(number) for number in range(count)]
-
     def length(self, number: int) -> int:
         """The length on the wire of a frame that came in, which may exceed `room`."""
         return int(self._lengths[number])

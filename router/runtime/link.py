@@ -151,6 +151,7 @@ class Link:
         neighbours: interface -> node, as far as the router knows them.
 
     Attributes:
+        intake: of the frames that are read, with its counts.
         messages, control: the queues of frames to send: messages and publications, and all others.
         changed: whether `next_deadline` or the queues may have changed; for the caller to reset.
         compiled: messages that the plane has decided, when `collect` was last called.
@@ -171,7 +172,7 @@ class Link:
         self.bytes_sent = 0
         self._dropped: Counter[str] = Counter()
         self._log = log
-        self._intake = FrameIntake(forwarded_frame, self._log_drop, guard)
+        self.intake = FrameIntake(forwarded_frame, self._log_drop, guard)
         self._guard = guard
         self._neighbours = neighbours
         if guard is not None:
@@ -192,21 +193,11 @@ class Link:
         self._known: float | None = None
 
     @property
-    def frames_received(self) -> Counter[str]:
-        """Ethernet frames read so far, by type."""
-        return self._intake.frames
-
-    @property
-    def bytes_received(self) -> int:
-        """Bytes of the Ethernet frames read so far."""
-        return self._intake.bytes
-
-    @property
     def idle(self) -> bool:
         """True if no frame waits to be sent or handled, and none had a new fragment of late."""
         if self.messages or self.control or self._arrived or self._put_off:
             return False
-        latest = self._intake.reassembler.latest()
+        latest = self.intake.reassembler.latest()
         return latest is None or time.monotonic() - latest > _FRAGMENTS_AWAITED_S
 
     @property
@@ -227,9 +218,9 @@ class Link:
     def dropped(self) -> Counter[str]:
         """Numbers of dropped frames by reason: Ethernet frames, or (`reassembly_*`) frames partly
         received."""
-        counts = self._dropped + self._intake.dropped
-        counts["reassembly_timeout"] = self._intake.reassembler.expired
-        counts["reassembly_evicted"] = self._intake.reassembler.evicted
+        counts = self._dropped + self.intake.dropped
+        counts["reassembly_timeout"] = self.intake.reassembler.expired
+        counts["reassembly_evicted"] = self.intake.reassembler.evicted
         return counts
 
     def collect(self, counters: Counters) -> None:
@@ -239,27 +230,27 @@ class Link:
         received, bytes_received, sent, bytes_sent = self._plane.collect(counters)
         self.compiled += received
         if received:
-            self._intake.frames[_MESSAGE] += received
-            self._intake.bytes += bytes_received
+            self.intake.frames[_MESSAGE] += received
+            self.intake.bytes += bytes_received
         if sent:
             self.frames_sent[_MESSAGE] += sent
             self.bytes_sent += bytes_sent
 
     def next_deadline(self) -> float | None:
         """Returns the time at which `tick` is to be called, or None."""
-        deadlines = (self.messages.retry_at, self.control.retry_at, self._intake.reassembler.next_deadline())
+        deadlines = (self.messages.retry_at, self.control.retry_at, self.intake.reassembler.next_deadline())
         self._known = min((at for at in deadlines if at is not None), default=None)
         return self._known
 
     def tick(self, now: float) -> None:
-        self._intake.reassembler.expire(now)
+        self.intake.reassembler.expire(now)
         for queue in (self.control, self.messages):
             if queue.retry_at is not None and now >= queue.retry_at:
                 queue.flush(now)
 
     def give_up_partial(self) -> None:
         """Gives up the frames that are partly received, at the end."""
-        self._intake.reassembler.expire(math.inf)
+        self.intake.reassembler.expire(math.inf)
 
     def receive_control(self, now: float) -> Iterator[Received]:
         """Reads a batch of Ethernet frames; yields the control frames that they complete.
@@ -298,7 +289,7 @@ class Link:
 
     def note_waiting(self) -> None:
         """Marks the link changed if frames wait to be sent, or an incomplete frame expires earlier."""
-        deadline = self._intake.reassembler.next_deadline()
+        deadline = self.intake.reassembler.next_deadline()
         earlier = deadline is not None and (self._known is None or deadline < self._known)
         # The core may have answered a message by an SR.
         if self.messages.waiting or self.control.waiting or earlier:
@@ -311,7 +302,7 @@ class Link:
                 self.messages.send(_MESSAGE, [frame], now)
 
     def _take(self, data: bytes, now: float) -> Iterator[Received]:
-        taken = self._intake.take(data, now)
+        taken = self.intake.take(data, now)
         if taken is not None:
             sender, frame, encoded = taken
             controller = sender == header.CONTROLLER

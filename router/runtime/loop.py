@@ -165,9 +165,9 @@ class RouterLoop:
         link.collect(self._core.counters)
         counters = router_counters(
             self._core.counters,
-            frames_received=link.frames_received,
+            frames_received=link.intake.frames,
             frames_sent=link.frames_sent,
-            bytes_received=link.bytes_received,
+            bytes_received=link.intake.bytes,
             bytes_sent=link.bytes_sent,
             dropped=link.dropped(),
             socket_drops=link.sockets.drops(),
@@ -248,14 +248,13 @@ class RouterLoop:
         began = self._began
         self._work = NOTHING
         control = messages = 0
-        others: list[tuple[int, int]] | None = None
         for descriptor, mask in ready:
             if descriptor == self._messages:
                 messages = mask
             elif descriptor == self._control:
                 control = mask
             else:
-                others = [(descriptor, mask)] if others is None else [*others, (descriptor, mask)]
+                self._others[descriptor] = mask
         first, self._first = self._first, _CONTROL
         for place in range(first, first + _STAGES):
             stage = place % _STAGES
@@ -266,8 +265,8 @@ class RouterLoop:
                 if messages or self._link.messages_behind:
                     self._messages_ready(messages, began)
             elif stage == _APPLICATIONS:
-                if others is not None or self._applications.behind:
-                    self._applications_ready(others)
+                if self._others or self._applications.behind:
+                    self._applications_ready()
             elif self._changed or self._link.changed or self._is_late(began):
                 self._look_at_deadlines()
             if time.monotonic() - began > _TURN_S:
@@ -286,11 +285,25 @@ class RouterLoop:
         changed = self._changed or link.changed
         return bool(self._first) or waiting or changed
 
-    def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
-        """Serves applications, and the signal to stop, for a part of a turn."""
+    def _applications_ready(self) -> None:
+        """Reads from applications, accepts and serves them, and sees the signal to stop: a part of a turn.
+
+        At least one descriptor is seen to. What is left is reported again, and comes first then, however many
+        are ready.
+        """
         until = time.monotonic() + _APPLICATIONS_S
-        if ready is not None:
-            self._others_ready(ready, until)
+        keys, left = self._selector.get_map(), self._others
+        while left:
+            descriptor, mask = left.popitem(last=False)
+            key = keys.get(descriptor)
+            # An application may have been disconnected since.
+            if key is not None:
+                events = (selectors.EVENT_READ if mask & ~select.EPOLLOUT else 0) | (
+                    selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0
+                )
+                key.data(events & key.events)
+            if time.monotonic() >= until:
+                break
         self._applications.serve(until)
         self._look_up_deadlines_after_messages()
 
@@ -354,9 +367,7 @@ class RouterLoop:
     def _tick(self) -> None:
         self._look_up_due()
         due = self._due
-        if due is None:
-            return
-        if self._clock.now() >= due:
+        if due is not None and self._clock.now() >= due:
             # An event may make something due at a time that has passed: an SR that had to wait for a UR.
             self._meter.overdue(max(due, self._due_known_at), self._clock)
             self._work = DEADLINE
@@ -415,25 +426,6 @@ class RouterLoop:
         if now >= self._lag_look_at:
             self._lag_look_at = now + _LAG_LOOK_S
             self._meter.late(waited_s(), self._clock)
-
-    def _others_ready(self, ready: Iterable[tuple[int, int]], until: float) -> None:
-        """Reads from applications, accepts them, and sees the signal to stop: at least one, or until a time.
-
-        What is left is reported again, and comes first then, however many are ready.
-        """
-        keys, left = self._selector.get_map(), self._others
-        left.update(ready)
-        while left:
-            descriptor, mask = left.popitem(last=False)
-            key = keys.get(descriptor)
-            # An application may have been disconnected since.
-            if key is not None:
-                events = (selectors.EVENT_READ if mask & ~select.EPOLLOUT else 0) | (
-                    selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0
-                )
-                key.data(events & key.events)
-            if time.monotonic() >= until:
-                return
 
     def _woken(self, _mask: int) -> None:
         """Drops the bytes by which a signal has ended the wait; its handler has run."""

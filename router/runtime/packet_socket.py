@@ -106,7 +106,7 @@ class PacketSocket:
         buffers = self._buffers
         count = LIBC.recvmmsg(self._descriptor, buffers.address_in, buffers.slots, _RECEIVE_FLAGS, None)
         # -1 for no frame, and once when the device goes down; frames may arrive when it is up again.
-        return buffers.frames_in(count)
+        return [buffers.frame(number) for number in range(count)]
 
     def send(self, frame: bytes) -> None:
         """Sends one Ethernet frame.

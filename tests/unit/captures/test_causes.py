@@ -302,8 +302,7 @@ def test_an_application_that_left_excuses_what_was_under_way_alone(simulated: Pa
     inputs = Inputs(RunLayout(simulated))
     inputs.router_counters[2]["messages_delivered"] += 1
     sent_ns = inputs.log.sent["sent_ns"][0].as_py()
-    # The window is in wall seconds, however fast the clock is.
-    assert min(inputs.clock.rates) > 1
+    assert min(inputs.clock.rates) > 1  # of which the window, in wall seconds, knows nothing
     for t_ns, excused in ((sent_ns, True), (sent_ns + 60 * NS, True), (sent_ns - 3_600 * NS, False)):
         changed = copy(inputs)
         changed.experiment = {**inputs.experiment, "oracle": {"in_flight_window_s": 60.0}}

@@ -301,5 +301,4 @@ def test_a_command_starts_again_in_huge_pages_and_its_children_do_not() -> None:
     script = "import os, sys; from testbed.support.usage import start_again_in_huge_pages as start; start()"
     show = "print(b'hugetlb=1' in open('/proc/self/environ', 'rb').read(), os.environ.get('PYTHONMALLOC'))"
     argv = [sys.executable, "-c", f"{script}; {show}"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "True None\n"
+    assert subprocess.check_output(argv, cwd=ROOT, text=True) == "True None\n"
