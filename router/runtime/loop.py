@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import selectors
+import signal
 import socket
 import time
 from collections import OrderedDict
@@ -218,12 +219,16 @@ class RouterLoop:
 
         To be called in the main thread, where signals are handled.
         """
+        # A signal that comes between two waits of compiled code ends the next, so that Python handles it.
+        signal.set_wakeup_fd(self._stop_sender.fileno(), warn_on_full_buffer=False)
         self._handle(events.Started())
         while not self._stopping:
             self._turn(self._timeout())
         deadline = time.monotonic() + _STOP_GRACE
         while time.monotonic() < deadline and self._turn(0):
             pass
+        # `close` closes the descriptor.
+        signal.set_wakeup_fd(-1)
         self._record(Recorder.end)
         self._link.give_up_partial()
         # Before the counters are read: they count the records that could not be written.

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import select
+import signal
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from router.clock import SLOT_NUMBERS
+from router.clock.clock import NEVER
 from router.clock.meter import Meter
+from router.forwarding import layout
 from router.matching.engines import COMPILED
 from router.predicates import NOTHING, Message
 from router.protocol.core.router import Router
@@ -243,6 +249,40 @@ def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
         return None if found.turn_of == "compiled" and found.turn_s > 0 else f"the last turn: {found}"
 
     wait_for(difference)
+
+
+def test_a_signal_that_interrupts_no_call_ends_the_wait_of_compiled_code(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = new_router(RouterOptions(), COMPILED)
+    in_first_epoch(router)
+    # No deadline ends the wait.
+    monkeypatch.setattr(router, "next_deadline", lambda: None)
+    loop = loops.of(router)
+    # Nothing takes longer: compiled code does not return for the meter.
+    loops.meter.restore([math.inf] * SLOT_NUMBERS)
+
+    def difference() -> str | None:
+        wire.pass_on(0, msg(11, x=1), 11)
+        assert loop._plane is not None
+        end, done = loop._plane._row[[layout.END, layout.FRAMES_DONE]]
+        return None if end == NEVER and done else f"a wait to {end}, {done} frames"
+
+    def stop() -> None:
+        try:
+            wait_for(difference)
+            # This thread takes the signal, so that no call of the main thread ends.
+            signal.raise_signal(signal.SIGUSR1)
+            wait_for(lambda: None if loop._stopping else "the wait goes on")
+        finally:
+            loop.stop()
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: loop.stop())
+    with ThreadPoolExecutor(1) as apart:
+        stopping = apart.submit(stop)
+        loop.run()
+        stopping.result()
+    signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
