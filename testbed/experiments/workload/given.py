@@ -158,8 +158,11 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
         InputError: no package offers it, it fails, or an item is not valid in this experiment; names
             generator, item and field.
     """
+    known = generators()
+    if name not in known:
+        raise InputError(f"workload.generator: {unknown(known.noun, name, known)}")
     with reading("workload.generator"):
-        make = generators()[name]
+        make = known[name]
     place = f"workload.generator: {name}"
     items, served = [], _served(experiment)
     for number, item in enumerate(_made(place, make, experiment, random), 1):

@@ -294,7 +294,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
         ("wrong", "wrong, item 1: 'x'; expected an Item"),
         ("late", "late, item 1: at_s: -1 is not valid; expected a number from 0 to 1e+09"),
         ("absent", "'absent' of package rush-hour cannot be imported: AttributeError: "),
-        ("rush", "unknown generator 'rush'; expected one of stock-ticks-local, stock-ticks-spread, rush"),
+        ("rush", "unknown generator 'rush'; did you mean 'rush-hour'?"),
     ):
         with pytest.raises(InputError, match=re.escape(problem)):
             generate(_experiment(tmp_path, f'generator = "{name}"', ring))
