@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from router.wire.format import STANDS_FOR, FrameType
+from router.wire.format import STANDS_FOR, Flags, FrameType
 
 #: Number of a frame type -> value of `type`: an encoded frame has the type of the frame in whose place it is.
 TYPES = {int(type_): STANDS_FOR.get(type_, type_).name for type_ in FrameType}
@@ -76,11 +76,14 @@ _TYPES = {
 }
 
 
+_FLAGS = ", ".join(f"{flag.value}: {flag.name}" for flag in Flags)
+
+
 def _described(columns: Mapping[str, Any]) -> Columns:
     return {
         name: COLUMNS[name]
         if entry == "frames"
-        else (_TYPES.get(entry[0]) or pa.type_for_alias(entry[0]), entry[1])
+        else (_TYPES.get(entry[0]) or pa.type_for_alias(entry[0]), entry[1].format(flags=_FLAGS))
         for name, entry in columns.items()
     }
 
