@@ -144,9 +144,8 @@ class DataPlane:
         state, meter, clock = self._state, self._meter, self._clock
         state[_HOLD], state[layout.EPOLL] = 0, epoll.fileno()
         state[layout.END] = NEVER if until is None else int(until * NS)
+        self._prepare()
         while True:
-            self._lay_out()
-            self._look_at_clock()
             ended = serve(self._address)
             clock.latest = self._reals[_NOW]
             if ended == layout.OTHERS:
@@ -156,6 +155,8 @@ class DataPlane:
                 began_cpu = time.thread_time()
                 self.has_stopped = not self._delivered(hold=False)
                 cpu_s = time.thread_time() - began_cpu
+            # Within the turn: room for records may take the disk long.
+            self._prepare()
             meter.turn(time.monotonic() - began, COMPILED, clock, cpu_s)
             if state[layout.LAG]:
                 meter.late(self.take_lag(), clock)
@@ -165,9 +166,10 @@ class DataPlane:
         self._write_log()
         return self._only if self.has_stopped else epoll.poll(0, _READY)
 
-    def _look_at_clock(self) -> None:
-        """Gives compiled code the clock and room for records."""
+    def _prepare(self) -> None:
+        """Gives compiled code the tables, the clock, and room for records."""
         state, reals = self._state, self._reals
+        self._lay_out()
         self._write_log()
         piece, state[layout.PIECE_END], state[layout.CHANGES_SEEN] = self._clock.segment()
         state[layout.PIECE_START] = piece.start_ns
