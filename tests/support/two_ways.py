@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from router.clock import Piece
-from router.clock.clock import NEVER, FixedClock, Reading
+from router.clock.clock import NEVER, ExperimentClock, FixedClock, Reading
 from router.clock.meter import Meter
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
@@ -139,6 +139,7 @@ class CompiledRouter(CoreRouter):
         descriptor: int = -1,
         turn_s: float = math.inf,
         meter: Meter | None = None,
+        clock: ExperimentClock | None = None,
     ) -> None:
         super().__init__(node, options, recording)
         state = self.core.forwarding()
@@ -146,7 +147,7 @@ class CompiledRouter(CoreRouter):
         self.buffers = FrameBuffers(64, MTU + 14)
         self.plane = DataPlane(
             state,
-            self.clock,
+            clock or self.clock,
             self.buffers,
             descriptor,
             MTU,

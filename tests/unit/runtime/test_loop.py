@@ -20,7 +20,7 @@ import pytest
 
 from router.clock import SLOT_NUMBERS
 from router.clock.clock import NEVER
-from router.clock.meter import Meter
+from router.clock.meter import LAG, RECENT, TURN, Meter
 from router.forwarding import layout
 from router.matching.engines import COMPILED
 from router.predicates import NOTHING, Message
@@ -236,17 +236,21 @@ def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: p
     assert 0.02 <= found.turn_cpu_s <= found.turn_s - 0.05
 
 
-def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
+@pytest.mark.parametrize("number", [RECENT, LAG, TURN])
+def test_turns_and_lag_in_compiled_code_are_measured(wire: Wire, loops: Loops, number: int) -> None:
+    """Any number that grows is written, also where the others cannot."""
     router = new_router(RouterOptions(), COMPILED)
     in_first_epoch(router)
-    loop = loops.of(router)
+    loop, slot = loops.of(router), loops.meter.slot
 
     def difference() -> str | None:
-        loops.meter.reset()
+        assert loop._plane is not None
+        done = loop._plane._row[layout.FRAMES_DONE]
+        loops.meter.restore([0.0 if each == number else math.inf for each in range(SLOT_NUMBERS)])
         wire.pass_on(0, msg(11, x=1), 11)
         loop._turn(0.05)
-        found = loops.meter.measured()
-        return None if found.turn_of == "compiled" and found.turn_s > 0 else f"the last turn: {found}"
+        grew = slot[number] > 0 and (number != TURN or loops.meter.measured().turn_of == "compiled")
+        return None if grew and loop._plane._row[layout.FRAMES_DONE] > done else f"{slot[number]}"
 
     wait_for(difference)
 
