@@ -243,10 +243,7 @@ def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str,
 
 def _dropped_by_rules(dropped: Mapping[int, SwitchDrops]) -> list[str]:
     """A text for each switch and reason of frames that its rules dropped."""
-    meanings = {
-        "controller_source": "with the address of the controller",
-        "no_rule": "that no rule forwards",
-    }
+    meanings = {"controller_source": "with the address of the controller", "no_rule": "that no rule forwards"}
     return [
         f"the switch of node {node} dropped {count} frames {meaning}"
         for node, drops in sorted(dropped.items())

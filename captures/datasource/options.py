@@ -107,8 +107,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         bool, "whether to skip paths and files that do not exist: `true` or `false`"
     ] = False
     modified_after: Annotated[
-        datetime | None,
-        "only files changed after a time, such as `2026-01-31T12:00:00` (UTC) or `...+01:00`",
+        datetime | None, "only files changed after a time, such as `2026-01-31T12:00:00` (UTC) or `...+01:00`"
     ] = None
     modified_before: Annotated[datetime | None, "only files changed before a time"] = None
     max_files_per_trigger: Annotated[
@@ -125,8 +124,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         "only frames of these CBCB types, encoded or not, separated by commas (`frames`, `traffic`)",
     ] = None
     links: Annotated[
-        frozenset[int] | None,
-        "only captures of these links of a run, separated by commas (format `cbcb`)",
+        frozenset[int] | None, "only captures of these links of a run, separated by commas (format `cbcb`)"
     ] = None
     partition_bytes: Annotated[_Positive | None, "approximate number of bytes that one task reads"] = None
     partitions: Annotated[_Positive, "least number of tasks, if there is enough to read"] = msgspec.field(

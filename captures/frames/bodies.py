@@ -68,10 +68,7 @@ _COLUMNS_OF: Mapping[FrameType, _Columns] = {
     FrameType.UR: _PREDICATE,
     FrameType.XRA: _PREDICATE,
     FrameType.XUR: _PREDICATE,
-    FrameType.SUB: {
-        "predicate": lambda body: format_predicate(body.predicate),
-        "attention": _subscription,
-    },
+    FrameType.SUB: {"predicate": lambda body: format_predicate(body.predicate), "attention": _subscription},
     FrameType.PUB: {**_PUBLICATION, "destinations": attrgetter("homes")},
     FrameType.FLUSH: _PUBLICATION,
     FrameType.OVERLOAD: {"attention": lambda body: {"round": body.round}},

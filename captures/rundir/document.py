@@ -65,8 +65,7 @@ ROUTERS = RunFile(
     "The log of the router of node n, with its standard error, and the counters that it leaves.",
 )
 SPARK = RunFile(
-    lambda run: [run.spark_log, run.live_errors],
-    "The log of Spark, and the standard error of the live view.",
+    lambda run: [run.spark_log, run.live_errors], "The log of Spark, and the standard error of the live view."
 )
 RECORDINGS = RunFile(
     lambda run: [run.recording("<n>")],

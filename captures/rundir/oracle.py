@@ -75,8 +75,7 @@ class Judgement(TypedDict):
     registrations: Annotated[int, "registrations and refreshes"]
     deliveries: Annotated[int, "deliveries of publications to subscriptions"]
     deliveries_from: Annotated[
-        Mapping[str, int],
-        "where the router had the publication (`whence` of logs/service) -> deliveries",
+        Mapping[str, int], "where the router had the publication (`whence` of logs/service) -> deliveries"
     ]
     cbr_crossings: Annotated[
         int,

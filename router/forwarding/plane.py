@@ -114,11 +114,7 @@ class DataPlane:
         row[layout.HEADERS_IN] = address_of(buffers.headers_in)
         row[layout.HEADERS_OUT] = address_of(buffers.headers_out)
         #: Arrays whose addresses are in the row.
-        self._shared = (
-            np.frombuffer(clock.changes, np.int64),
-            np.asarray(meter.slot),
-            np.zeros(4, np.int64),
-        )
+        self._shared = (np.frombuffer(clock.changes, np.int64), np.asarray(meter.slot), np.zeros(4, np.int64))
         row[layout.CHANGES], row[layout.METER], row[layout.EVENTS] = map(address_of, self._shared)
         row[layout.ADDRESS] = int.from_bytes(node_address(state.node), "little")
         self._log_bytes = buffers.slots * (buffers.room + layout.LOG_OVERHEAD)

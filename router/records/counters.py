@@ -37,10 +37,7 @@ class LinkCounters(TypedDict):
     ]
     socket_drops: NotRequired[Annotated[int, "frames that the kernel dropped at the socket of the router"]]
     messages_compiled: NotRequired[
-        Annotated[
-            int,
-            "of `messages_received`, those that compiled code handled; live routers only",
-        ]
+        Annotated[int, "of `messages_received`, those that compiled code handled; live routers only"]
     ]
     applications_disconnected_slow: NotRequired[
         Annotated[int, "applications disconnected because they did not read"]

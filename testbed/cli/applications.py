@@ -91,11 +91,7 @@ def sub_arguments(parser: ArgumentParser) -> None:
     limited.add_argument("--max", type=positive, help="greatest number of messages of a lifetime")
     limited.add_argument("--lifetime", type=timeout_s, metavar="S", help="lifetime in experiment seconds")
     limited.add_argument("--freshness", type=timeout_s, metavar="S", help="greatest age, experiment seconds")
-    limited.add_argument(
-        "--refresh",
-        action="store_true",
-        help="begin another lifetime when one is over",
-    )
+    limited.add_argument("--refresh", action="store_true", help="begin another lifetime when one is over")
     parser.add_argument("--timeout-s", type=timeout_s, help="end after so many seconds")
 
 

@@ -35,10 +35,7 @@ def packets_arguments(parser: ArgumentParser) -> None:
         "--where", metavar="SQL", help="condition in DuckDB's SQL, such as 'dst_port = 443 AND length > 100'"
     )
     parser.add_argument(
-        "--to",
-        default="-",
-        metavar="FILE",
-        help="NAME.parquet or NAME.csv; -: CSV on standard output (-)",
+        "--to", default="-", metavar="FILE", help="NAME.parquet or NAME.csv; -: CSV on standard output (-)"
     )
 
 

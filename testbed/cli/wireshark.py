@@ -18,12 +18,7 @@ from typing import Literal
 
 from captures.rundir import RunLayout
 from router import wire
-from router.wire.header import (
-    CONTROLLER_DESTINATION,
-    CONTROLLER_SOURCE,
-    ROUTER_DESTINATION,
-    node_address,
-)
+from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from testbed.support.errors import InputError, MachineError, reading
 from testbed.terminal import put
 from topos import Topology

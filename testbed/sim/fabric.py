@@ -68,10 +68,7 @@ class Fabric:
         self._links: dict[frozenset[int], list[Wire]] = {}
         for link in topology.links:
             directions = self._links[frozenset((link.u, link.v))] = []
-            for port, sender, receiver in (
-                (link.u_port, link.u, link.v),
-                (link.v_port, link.v, link.u),
-            ):
+            for port, sender, receiver in ((link.u_port, link.u, link.v), (link.v_port, link.v, link.u)):
                 wire = self._hosts[sender].outgoing[port] = Wire(link, sender, receiver, seed)
                 directions.append(wire)
                 self._hosts[receiver].incoming[wire.port] = wire

@@ -49,12 +49,7 @@ _SET_UP_NS = 600 * NS
 _BURST = 1024
 
 
-def simulate(
-    experiment: Experiment,
-    runs: Path,
-    progress: Progress,
-    captures: Kept = "all",
-) -> Path:
+def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: Kept = "all") -> Path:
     """Simulates an experiment.
 
     Returns:
@@ -209,10 +204,7 @@ class Simulation:
         cpu_s = time.process_time() - started
         events = agenda.done - events_before
         used = resident_bytes() - self._memory_before
-        self.measured = {
-            "workload_lateness_max_s": 0.0,
-            "memory_per_router_bytes": used / len(self.routers),
-        }
+        self.measured = {"workload_lateness_max_s": 0.0, "memory_per_router_bytes": used / len(self.routers)}
         write_simulation(
             self._folder,
             SimulationCost(

@@ -275,11 +275,7 @@ class Running:
 
     def environment(self, node: int) -> dict[str, str]:
         """Returns this process's environment with the node and the application socket of its router."""
-        return {
-            **os.environ,
-            NODE_VARIABLE: str(node),
-            SOCKET_VARIABLE: str(self.state.socket(node)),
-        }
+        return {**os.environ, NODE_VARIABLE: str(node), SOCKET_VARIABLE: str(self.state.socket(node))}
 
     def replace_process(
         self, node: int, argv: Sequence[str], command: str, extra: Mapping[str, str] | None = None

@@ -232,9 +232,7 @@ ATTACKS = {
         "The weight of a message gives its number of attributes.",
     ),
     "A2": Attack(
-        by_issuers,
-        "distinct filters of one string",
-        "Frequent filters are filters on frequent strings.",
+        by_issuers, "distinct filters of one string", "Frequent filters are filters on frequent strings."
     ),
     "A3": Attack(
         by_patterns,

@@ -6,10 +6,7 @@ from typing import Any
 #: The layers that the papers compare.
 LAYERS = ("spt", "spanning-tree")
 #: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
-AMENDED = (
-    *("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast"),
-    *("spt", "rpf", "attention"),
-)
+AMENDED = (*("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast"), *("spt", "rpf", "attention"))
 UNCHANGED = ("pif-strict", "flooding", "spanning-tree")
 #: Points of a curve, (t or x, value).
 Points = Sequence[tuple[float, float]]

@@ -19,10 +19,7 @@ _CHANGING = "predicates change every 20 s"
 _STRICT = "pif-strict"
 #: What differs from the paper's experiment.
 _VARIANTS = {
-    _CHANGING: {
-        "workload.changing_receivers_percent": "100",
-        "workload.predicate_change_interval_s": "20",
-    },
+    _CHANGING: {"workload.changing_receivers_percent": "100", "workload.predicate_change_interval_s": "20"},
     _STRICT: {"routing.scheme": _STRICT},
     "Barabási-Albert": {"topology.generator": "barabasi_albert"},
 }

@@ -11,11 +11,7 @@ _COUNT = "count-controlled"
 _POLICIES: dict[str, tuple[float | None, dict[str, str]]] = {
     _COUNT: (
         None,
-        {
-            "protocol.sr_policy": "count",
-            "protocol.sr_threshold": "5",
-            "protocol.sr_min_interval_s": "600",
-        },
+        {"protocol.sr_policy": "count", "protocol.sr_threshold": "5", "protocol.sr_min_interval_s": "600"},
     ),
     "every 10 min": (600.0, {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "600"}),
     "every 8 min": (480.0, {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "480"}),

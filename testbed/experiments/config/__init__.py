@@ -405,11 +405,7 @@ class Experiment:
     seed: int = field(metadata=option("Seed of everything random.", low=0, default=1))
     duration_s: float = field(
         metadata=option(
-            "Duration of the workload.",
-            low=0,
-            high=SECONDS_MAX,
-            above_low=True,
-            unit=Unit.EXPERIMENT_SECONDS,
+            "Duration of the workload.", low=0, high=SECONDS_MAX, above_low=True, unit=Unit.EXPERIMENT_SECONDS
         )
     )
     # The least keeps wall seconds finite.

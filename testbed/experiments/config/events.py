@@ -123,11 +123,7 @@ def _attributes(problems: Problems, section: str, table: dict[str, Any]) -> dict
 
 
 def check_event(
-    problems: Problems,
-    section: str,
-    event: Event,
-    topology: Topology | None,
-    duration_s: float | None = None,
+    problems: Problems, section: str, event: Event, topology: Topology | None, duration_s: float | None = None
 ) -> None:
     """Holds an event against the topology and the end of the experiment."""
     found = [] if topology is None else list(event.check(topology))

@@ -59,11 +59,7 @@ def open_state(run_dir: Path) -> LiveState:
         },
         topology,
         read_manifest(run),
-        Deliveries(
-            experiment.oracle.in_flight_window_s,
-            topology,
-            hop_limit=hop_limit_of(experiment),
-        ),
+        Deliveries(experiment.oracle.in_flight_window_s, topology, hop_limit=hop_limit_of(experiment)),
         [(event.at_s, event.sentence(topology)) for event in impairments],
     )
 

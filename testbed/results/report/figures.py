@@ -193,11 +193,7 @@ def rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str) 
 
 
 def utilisation(
-    table: pd.DataFrame,
-    directions: int,
-    with_bandwidth: int,
-    width: float,
-    name: Callable[[int], str] = str,
+    table: pd.DataFrame, directions: int, with_bandwidth: int, width: float, name: Callable[[int], str] = str
 ) -> Drawing | None:
     """Draws link utilisation in each time bin: of the fullest direction of a link, and the mean over all.
 
