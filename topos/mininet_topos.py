@@ -27,10 +27,7 @@ from mininet.topo import Topo as _Topo
 # The name under which this file was compiled; the packages are in the folder above it.
 _sys.path.append(str(_Path((lambda: None).__code__.co_filename).resolve().parent.parent))
 
-from topos import Link as _ModelLink
-from topos import Topology as _Topology
-from topos import generators as _generators
-from topos import loaders as _loaders
+from topos import Link as _ModelLink, Topology as _Topology, generators as _generators, loaders as _loaders
 
 #: The switch port of a node's own host; equal to `router.wire.header.HOST_PORT`.
 CBCB_HOST_PORT = 65_000

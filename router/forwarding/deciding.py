@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.forwarding import layout
-from router.matching.compiled import COMPILER as MATCHING
-from router.matching.compiled import Search
+from router.matching.compiled import COMPILER as MATCHING, Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native import (
     I64,
@@ -33,8 +32,7 @@ from router.native import (
     short_at,
 )
 from router.wire.format import MAX_BODY_LENGTH, VERSION, Flags, FrameType
-from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, node_address
+from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET, HEADER_LENGTH, HEADER_OFFSETS, node_address
 
 #: Matching is compiled into the data plane.
 COMPILER = Compiler(

@@ -65,8 +65,7 @@ from router.recording import (
     TIME_BYTES,
 )
 from router.system import SIOCGSTAMPNS
-from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.header import ETHERTYPE, HEADER_LENGTH, PORTS_PER_PAGE
+from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET, ETHERTYPE, HEADER_LENGTH, PORTS_PER_PAGE
 
 _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
 _RECEIVE_FLAGS, _SEND_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC), int(MSG_DONTWAIT)

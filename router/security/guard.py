@@ -19,8 +19,14 @@ from router.wire.authentication import HEAD, is_tagged, marked, trailer_length, 
 from router.wire.codec import fragment
 from router.wire.format import DATA, TAG_BYTES
 from router.wire.frames import COUNTER_BITS, Frame
-from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, Header, length_with_signature, node_of
-from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.header import (
+    CONTROLLER,
+    CONTROLLER_SOURCE,
+    ETHERNET_HEADER_LENGTH as ETHERNET,
+    Header,
+    length_with_signature,
+    node_of,
+)
 from router.wire.intake import RefusedError
 
 _SOURCE = slice(6, 12)

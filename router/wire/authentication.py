@@ -15,8 +15,7 @@ from typing import Literal
 
 from router.wire.bodies import BODIES
 from router.wire.codec import encode_body
-from router.wire.format import MESSAGES, TAG_BYTES, Flags, FrameType
-from router.wire.format import TRAILER as FIELDS
+from router.wire.format import MESSAGES, TAG_BYTES, TRAILER as FIELDS, Flags, FrameType
 from router.wire.frames import AddressedMessage, Frame
 from router.wire.header import HEADER_OFFSETS, struct_of
 

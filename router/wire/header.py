@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import NamedTuple
 
-from router.wire.format import HEADER as FIELDS
 from router.wire.format import (
+    HEADER as FIELDS,
     MAX_BODY_LENGTH,
     NAMES,
     SIGNATURE_BYTES,

@@ -33,8 +33,7 @@ from scapy.packet import Packet, Padding, Raw, bind_layers
 
 from router.predicates import Operator, Type, Value
 from router.wire import format
-from router.wire.authentication import HEAD as TRAILER_HEAD
-from router.wire.authentication import trailer_length
+from router.wire.authentication import HEAD as TRAILER_HEAD, trailer_length
 from router.wire.format import MAX_BODY_LENGTH, SIGNATURE_BYTES, TAG_BYTES, Flags, FrameType, Layout, Tlv
 from router.wire.format_frames import FRAMES
 from router.wire.format_tlvs import TLVS

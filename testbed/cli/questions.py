@@ -132,8 +132,7 @@ def _print(found: Any, lines: Iterable[str], arguments: Namespace) -> None:
 def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> None:
     """Prints the way of a publication, or the list of publications, of the attention-limited service."""
     from captures.rundir.inputs import read_topology
-    from testbed.results.trace import message_id
-    from testbed.results.trace import publications as found
+    from testbed.results.trace import message_id, publications as found
 
     if arguments.missed:
         raise InputError("--missed: the oracle expects messages; this run has publications and subscriptions")

@@ -10,8 +10,13 @@ from itertools import count
 
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.covering.widening import MERGED_MAX, weight_of
-from router.predicates.encoded import BloomFilter, BloomMessage, BloomPredicate, Suite
-from router.predicates.encoded import algebra as bloom_budget
+from router.predicates.encoded import (
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+    algebra as bloom_budget,
+)
 from router.predicates.printer import format_predicate
 from router.protocol.options import RouterOptions
 from router.runtime.lines import REQUEST_LIMIT

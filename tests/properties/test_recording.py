@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.clock.clock import FixedClock, Reading
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
@@ -36,8 +35,7 @@ from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, state_at
-from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork
-from tests.support.attention_network import play as play_attention
+from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork, play as play_attention
 from tests.support.network_cases import PREDICATES, SEEDS, STEPS, Steps, World, play, worlds
 from tests.support.protocol_network import Graph, Network, random_graph
 from tests.support.router_tables import predicates_of

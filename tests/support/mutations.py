@@ -24,6 +24,7 @@ from captures.rundir import (
     clock,
     controller,
     counters,
+    document as run_files,
     faults,
     inputs,
     measures,
@@ -31,7 +32,6 @@ from captures.rundir import (
     routing_tables,
     summary,
 )
-from captures.rundir import document as run_files
 from captures.rundir.document import names_of
 from captures.rundir.files import RunFile
 from tests.support.evidence import (

@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mininet.link import Intf
-from mininet.link import Link as MininetLink
+from mininet.link import Intf, Link as MininetLink
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import Host, Node, OVSSwitch

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from captures.rundir.epochs import epochs
 from router.wire.frames import COUNTER_BITS, BroadcastTable, Commit, Frame, FrameType, Hello

@@ -11,8 +11,7 @@ from types import FrameType
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.wire.frames import BroadcastTable
 from testbed.controller.classes import NO_PARENT, _keys, hops_of

@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from router.clock import SLOT_NUMBERS, ClockPage, Piece
 from router.clock.clock import SharedClock

@@ -6,8 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.matching.columns import ColumnsBuilder, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, matches, matches_filter
 from router.predicates.covering import intervals as iv

@@ -8,8 +8,7 @@ import weakref
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.content import VerbatimPool
 from router.predicates import (
@@ -23,8 +22,7 @@ from router.predicates import (
     matches,
     matches_constraint,
 )
-from router.predicates.covering import numbering
-from router.predicates.covering import pool as pools
+from router.predicates.covering import numbering, pool as pools
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of
 from router.predicates.covering.pool import FilterPool

@@ -2,8 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.predicates import INTEGER_MAX, INTEGER_MIN, Message, Predicate, Type, Value, matches
 from router.predicates.covering.widening import total_weight, weight_of, widen

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from router.protocol.services.attention.dissemination import AttentionOptions, FanOut, StrategyName
 from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork, Key, play, predicate_of

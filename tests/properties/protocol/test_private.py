@@ -6,8 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.predicates import EVERYTHING, Filter, Message, Predicate, matches
 from router.predicates.encoded import BloomMessage, BloomPredicate

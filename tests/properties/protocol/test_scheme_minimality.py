@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.predicates import Message, Operator, Predicate, matches
 from router.protocol.options import SCHEMES, RouterOptions

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from router.predicates import NOTHING, Message, Operator
 from router.protocol.options import RequestPolicyName

@@ -1,7 +1,6 @@
 """The driver's notation: what is written is read, in pieces of any size; other text is refused."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from router.predicates import SYMBOLS, Constraint, Message, Predicate
 from testbed.experiments.siena_ff import DriverParser, driver_name, driver_value

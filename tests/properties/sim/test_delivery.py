@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from router.protocol.options import CONTENTS
 from testbed.experiments.config import Experiment, RoutingOptions

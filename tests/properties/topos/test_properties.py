@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import networkx as nx
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from topos import Node, Topology
 from topos.build import LinkSpec, build

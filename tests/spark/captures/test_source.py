@@ -10,8 +10,11 @@ from urllib.parse import quote
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+from pyspark.sql import (
+    DataFrame,
+    SparkSession,
+    functions as F,  # noqa: N812 - the name that PySpark's users know
+)
 
 from captures.datasource.formats import captured_frames, register
 from captures.datasource.opening import FLOWS_SQL

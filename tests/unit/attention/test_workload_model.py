@@ -11,8 +11,7 @@ from random import Random
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from captures.rundir.counters import read_routers_counters
 from testbed.controller.trees import spt_trees

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from captures.datasource.options import DROPMALFORMED, Bounds
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View

@@ -14,8 +14,7 @@ from router.matching.columns import to_predicates
 from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.wire.predicate import encode_filter, encode_predicate
-from testbed.evaluation.figures import alpha as figure
-from testbed.evaluation.figures import alpha_conjunctions, alpha_draws
+from testbed.evaluation.figures import alpha as figure, alpha_conjunctions, alpha_draws
 from testbed.evaluation.figures.alpha import Alpha
 from testbed.evaluation.figures.alpha_conjunctions import (
     CODES,

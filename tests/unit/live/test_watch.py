@@ -20,9 +20,11 @@ from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount
 from testbed.results.live.watch import Watcher, growing_captures, open_state
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
-from tests.support.applications import delivery_event as delivery
-from tests.support.applications import message_event as message
-from tests.support.applications import predicate_event as predicate
+from tests.support.applications import (
+    delivery_event as delivery,
+    message_event as message,
+    predicate_event as predicate,
+)
 from tests.support.polling import TIMEOUT, poll
 from tests.support.run_folder import good_run
 from tests.support.simulated import simulated

@@ -18,8 +18,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.pull.pull import RequestPolicy
 from router.protocol.services.attention.dissemination import AttentionOptions
 from tests.support.adversary import random_predicate
-from tests.support.attention_network import AttentionNetwork
-from tests.support.attention_network import play as play_attention
+from tests.support.attention_network import AttentionNetwork, play as play_attention
 from tests.support.network_cases import OPTIONS, World, play
 from tests.support.protocol_network import random_graph
 

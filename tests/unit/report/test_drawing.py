@@ -18,14 +18,7 @@ from matplotlib.transforms import Bbox
 
 from testbed.cli.arguments import STYLE_NAMES
 from testbed.results.report.data import TABLES, RunData
-from testbed.results.report.figures import (
-    SERVICE_RATES,
-    broken,
-    curve,
-    frames_over_time,
-    rates,
-    utilisation,
-)
+from testbed.results.report.figures import SERVICE_RATES, broken, curve, frames_over_time, rates, utilisation
 from testbed.results.report.layout import apart
 from testbed.results.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.results.report.topology_figure import topology

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from router.matching.engines import factory
 from router.predicates import EVERYTHING, NOTHING, Message

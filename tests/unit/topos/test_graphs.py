@@ -14,8 +14,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events import SendMessage
 from testbed.experiments.events.network import LinkDown
-from topos import Node, Topology, TopologyError, archives, graphs
-from topos import build as build_module
+from topos import Node, Topology, TopologyError, archives, build as build_module, graphs
 from topos.build import MAX_LINKS, MAX_NODES, LinkSpec, build
 from topos.graphs import from_networkx
 from topos.loaders import from_json, load, to_json

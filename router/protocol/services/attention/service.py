@@ -21,8 +21,16 @@ from router.protocol.context import Context, earlier
 from router.protocol.counters import Drop
 from router.protocol.events import Action, ApplicationGone, Refused, Send, ServiceEvent
 from router.protocol.routing import RoutingTable
-from router.protocol.services import Command, Request, RequestError, Service, Session, integer_in, seconds_in
-from router.protocol.services import Handle as HandleEvent
+from router.protocol.services import (
+    Command,
+    Handle as HandleEvent,
+    Request,
+    RequestError,
+    Service,
+    Session,
+    integer_in,
+    seconds_in,
+)
 from router.protocol.services.attention import (
     Refresh,
     Register,
