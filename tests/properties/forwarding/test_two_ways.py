@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import select
 import socket
@@ -18,8 +17,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from router.clock import SLOT_NUMBERS, ClockPage, Piece
-from router.clock.clock import SharedClock
 from router.clock.meter import Meter
 from router.forwarding import layout
 from router.predicates import EVERYTHING, NOTHING, Message, Predicate, Value
@@ -91,22 +88,6 @@ def _epoll(*sockets: socket.socket) -> Iterator[select.epoll]:
         yield epoll
 
 
-def _wait_during(act: Callable[[], None], router: CompiledRouter, near: socket.socket) -> None:
-    stop, stopped = socket.socketpair()
-    with stop, stopped, _epoll(near, stopped) as epoll, ThreadPoolExecutor(1) as apart:
-        acting = apart.submit(act)
-        acting.add_done_callback(lambda _: stop.send(b"0"))
-        assert router.plane.wait(epoll, None) == [(stopped.fileno(), select.EPOLLIN)]
-        acting.result()
-
-
-def _full_meter() -> Meter:
-    """A meter for which compiled code never returns, since nothing takes longer than what it has."""
-    meter = Meter()
-    meter.restore([math.inf] * SLOT_NUMBERS)
-    return meter
-
-
 def _unwanted(router: CompiledRouter, count: int) -> str | None:
     """Compiled code counts a message that nobody wants when its record is written."""
     found = router.plane._row[layout.UNWANTED]
@@ -164,60 +145,17 @@ def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[floa
                 far.send(message[0])
                 wait_for(partial(_unwanted, compiled, number))
 
-        _wait_during(arrivals, compiled, near)
+        stop, stopped = socket.socketpair()
+        with stop, stopped, _epoll(near, stopped) as epoll, ThreadPoolExecutor(1) as apart:
+            sending = apart.submit(arrivals)
+            sending.add_done_callback(lambda _: stop.send(b"0"))
+            assert compiled.plane.wait(epoll, None) == [(stopped.fileno(), select.EPOLLIN)]
+            sending.result()
         assert alone.counters() == compiled.counters()
         assert compiled.decided == 1 + len(steps)
         for router in (alone, compiled):
             router.recorder.close()
         assert (Path(folder) / "core").read_bytes() == (Path(folder) / "compiled").read_bytes()
-
-
-def test_the_time_of_a_wait_follows_the_pieces_and_never_goes_back(tmp_path: Path) -> None:
-    """A rise of the rate was announced before; a fall shows after its start."""
-    first = Piece(time.monotonic_ns(), 0.0, 1.0)
-    clock = SharedClock(ClockPage.create(tmp_path / "clock", 1, first))
-    with _sockets() as (near, far):
-        path = tmp_path / "compiled"
-        router = CompiledRouter(NODE, RouterOptions(), path, near.fileno(), meter=_full_meter(), clock=clock)
-        _begin(router, _frames(MESSAGES[:1]))
-        rise = first.followed_by(time.monotonic_ns() + 200_000_000, 1e6)
-        clock.page.append(rise)
-        times = []
-
-        def arrivals() -> None:
-            wait_for(lambda: None if time.monotonic_ns() > rise.start_ns + 1_000_000 else "it has not begun")
-            for number in (2, 3):
-                far.send(MESSAGES[0])
-                wait_for(partial(_unwanted, router, number))
-                times.append(router.plane._reals[layout.NOW])
-                clock.page.append(first)
-
-        _wait_during(arrivals, router, near)
-        assert rise.experiment_s + 1_000 < times[0] <= times[1] <= clock.now()
-        router.recorder.close()
-
-
-def test_records_of_a_wait_stay_in_the_room_that_was_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The room is that of a batch, so each message asks for it again."""
-    with _sockets() as (near, far):
-        path = tmp_path / "compiled"
-        compiled = CompiledRouter(NODE, RouterOptions(), path, near.fileno(), meter=_full_meter())
-        _begin(compiled, _frames(MESSAGES[:1]))
-        recorder, written = compiled.recorder, list[int]()
-        reserve, write = recorder.reserve, recorder.written
-        monkeypatch.setattr(recorder, "reserve", lambda length, at: (reserve(length, at)[0], length))
-        monkeypatch.setattr(recorder, "written", lambda length: (written.append(length), write(length)))
-
-        def arrivals() -> None:
-            for number in range(2, 5):
-                far.send(MESSAGES[0])
-                wait_for(partial(_unwanted, compiled, number))
-
-        _wait_during(arrivals, compiled, near)
-        assert len(written) == 3
-        recorder.close()
 
 
 def test_an_application_that_leaves_with_a_message_gets_none_of_the_batch_behind_it(tmp_path: Path) -> None:

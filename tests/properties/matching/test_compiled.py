@@ -35,8 +35,7 @@ def test_filters_are_distinguished_by_their_present_constraints() -> None:
 
 
 def test_what_came_without_objects_cannot_change_by_one() -> None:
-    compiled = CompiledMatcher()
-    predicate = parse_predicate("x = 1")
+    compiled, predicate = CompiledMatcher(), parse_predicate("x = 1")
     compiled.load(to_columns({1: predicate}))
     with pytest.raises(ValueError, match="interface 1: its filters are not known one by one"):
         compiled.change(1, predicate, ())

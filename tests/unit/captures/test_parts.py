@@ -187,8 +187,7 @@ def test_a_frame_is_given_up_after_the_clock_was_set_back() -> None:
 
 
 def test_bounds_leave_out_parts_and_files(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    packets = _packets()
+    path, packets = tmp_path / "a.pcap", _packets()
     path.write_bytes(pcap(packets))
     parts = index_file(str(path), 700)
 
@@ -206,8 +205,7 @@ def test_bounds_leave_out_parts_and_files(tmp_path: Path) -> None:
 
 
 def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    packets = _packets()
+    path, packets = tmp_path / "a.pcap", _packets()
     path.write_bytes(pcap(packets))
     first, last = packets[10][0], packets[20][0]
     view = View(FRAMES, tuple(COLUMNS), bounds=Bounds(first + 1, last))

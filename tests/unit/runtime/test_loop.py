@@ -34,7 +34,7 @@ from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import BATCH, PacketSockets
 from router.wire.codec import WholeFrame
 from router.wire.frames import Commit, Frame, FrameType
-from tests.support.one_router import TABLE, control, in_first_epoch, msg, new_router, ra, received
+from tests.support.one_router import TABLE, control, msg, new_router, ra, received, set_up
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
 
@@ -187,8 +187,7 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
 def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frames(
     wire: Wire, loops: Loops
 ) -> None:
-    router = new_router(RouterOptions(), COMPILED)
-    in_first_epoch(router)
+    router = set_up(RouterOptions(), matcher=COMPILED)
     loop = loops.of(router)
     plane = loop._plane
     assert plane is not None
@@ -239,8 +238,7 @@ def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: p
 @pytest.mark.parametrize("number", [RECENT, LAG, TURN])
 def test_turns_and_lag_in_compiled_code_are_measured(wire: Wire, loops: Loops, number: int) -> None:
     """Any number that grows is written, also where the others cannot."""
-    router = new_router(RouterOptions(), COMPILED)
-    in_first_epoch(router)
+    router = set_up(RouterOptions(), matcher=COMPILED)
     loop, slot = loops.of(router), loops.meter.slot
 
     def difference() -> str | None:
@@ -258,11 +256,10 @@ def test_turns_and_lag_in_compiled_code_are_measured(wire: Wire, loops: Loops, n
 def test_a_signal_that_interrupts_no_call_ends_the_wait_of_compiled_code(
     wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    router = new_router(RouterOptions(), COMPILED)
-    in_first_epoch(router)
+    router = set_up(RouterOptions(), matcher=COMPILED)
     # No deadline ends the wait.
     monkeypatch.setattr(router, "next_deadline", lambda: None)
-    loop = loops.of(router)
+    loop, before = loops.of(router), signal.signal(signal.SIGUSR1, lambda *_: loop.stop())
     # Nothing takes longer: compiled code does not return for the meter.
     loops.meter.restore([math.inf] * SLOT_NUMBERS)
 
@@ -281,7 +278,6 @@ def test_a_signal_that_interrupts_no_call_ends_the_wait_of_compiled_code(
         finally:
             loop.stop()
 
-    before = signal.signal(signal.SIGUSR1, lambda *_: loop.stop())
     with ThreadPoolExecutor(1) as apart:
         stopping = apart.submit(stop)
         loop.run()
