@@ -20,6 +20,7 @@ import logging
 import os
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -293,7 +294,12 @@ class _Console(_Answer, WebSocketHandler):
 
 
 def _take_terminal() -> None:
-    """Makes standard input the terminal of the session, whose Ctrl-C reaches it, at ordinary priority."""
+    """Makes standard input the terminal of the session, at ordinary priority.
+
+    Its Ctrl-C and its end also reach a command of a run that ignores them, as under `nohup`.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import operator
+import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from io import BytesIO, StringIO
@@ -24,7 +28,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live import view
-from testbed.results.live.server import HOST, LiveServer
+from testbed.results.live.server import HOST, LiveServer, _take_terminal
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
 from testbed.results.live.view import LiveView, live_line, live_table
 from testbed.results.live.watch import Watcher, open_state
@@ -397,6 +401,21 @@ def test_a_console_is_for_the_page_with_the_token_alone(controlled: LiveServer, 
         assert controlled.token.encode() not in get(controlled.url, path)[2]
     with LiveServer(state, 0) as server:
         assert (_upgraded(server, {}), server.url.partition("#")[1]) == (404, "")
+
+
+def test_a_command_gets_the_signals_of_its_terminal_also_under_nohup() -> None:
+    script = "import signal; print(signal.SIG_IGN in map(signal.getsignal, (signal.SIGHUP, signal.SIGINT)))"
+    terminal, end = os.openpty()
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in (signal.SIGHUP, signal.SIGINT)]
+    try:
+        command = [sys.executable, "-c", script]
+        said = subprocess.check_output(command, stdin=end, start_new_session=True, preexec_fn=_take_terminal)
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        os.close(terminal)
+        os.close(end)
+    assert said == b"False\n"
 
 
 def test_a_run_that_is_over_has_no_consoles(state: LiveState) -> None:
