@@ -26,7 +26,9 @@ import subprocess
 import sys
 import termios
 import threading
+from base64 import b64encode
 from contextlib import suppress
+from hashlib import sha256
 from hmac import compare_digest
 from importlib.resources import files
 from pathlib import Path
@@ -61,11 +63,14 @@ _CHUNK_BYTES = 1 << 14
 _ENDS_S = 0.05
 _ROWS_AND_COLUMNS = (24, 160)
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
+#: The page before the topology, between it and the state, and behind the state.
+_PAGE = re.split(rb"{{\w+}}", files("testbed.results.live").joinpath("page.html").read_bytes())
+_SCRIPT = sha256(_PAGE[2].split(b"<script>")[1].split(b"</script>")[0]).digest()
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
-        " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{b64encode(_SCRIPT).decode()}';"
+        " connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -168,11 +173,9 @@ class LiveServer:
         self.snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
 
     def page(self) -> bytes:
-        page = files("testbed.results.live").joinpath("page.html").read_bytes()
-        before, between, after = re.split(rb"{{\w+}}", page)
         # In a script element, "</" would end the element, and "<!--" change where it ends.
         topology, state = (text.replace(b"<", b"\\u003c") for text in (self.topology, self.snapshot))
-        return before + topology + between + state + after
+        return b"".join((_PAGE[0], topology, _PAGE[1], state, _PAGE[2]))
 
 
 async def pause(until: asyncio.Event) -> None:
@@ -243,13 +246,14 @@ class _Console(_Answer, WebSocketHandler):
             raise HTTPError(403)
         if self.request.headers.get("Origin") != f"http://{self.request.host}":
             raise HTTPError(403)
-        if not {*self.get_query_arguments("word")[:1]} & {*_COMMANDS}:
+        self._words = self.get_query_arguments("word", strip=False)
+        if not {*self._words[:1]} & {*_COMMANDS}:
             raise HTTPError(400)
         if len(self.live.consoles) >= _MOST_CONSOLES:
             raise HTTPError(503)
 
     def open(self, *_: str, **__: str) -> None:
-        command, *words = self.get_query_arguments("word", strip=False)
+        command, *words = self._words
         self._terminal, end = os.openpty()
         termios.tcsetwinsize(end, _ROWS_AND_COLUMNS)
         # `cbcb` is a command in the shell of a node, too.

@@ -328,6 +328,9 @@ def test_a_browser_shows_it(server: LiveServer, tmp_path: Path) -> None:
         ]
         assert counts[0] >= 5 and counts[1] >= 5 and counts[2] == 4
         assert evaluate("$('stream').textContent").startswith("Frames: of the growing captures")
+        # A script that came in otherwise than in the page does not run.
+        foreign = "Object.assign(document.createElement('script'), { text: 'window.ran = 1' })"
+        assert evaluate(f"document.body.append({foreign}); typeof ran") == "undefined"
         # Consoles are for the address with a token.
         assert evaluate("$('control').hidden && !document.querySelector('[data-pick]')")
 
