@@ -430,7 +430,11 @@ def test_a_run_that_is_over_has_no_consoles(state: LiveState) -> None:
 def test_the_page_starts_a_command_and_shows_its_lines_and_its_end(
     controlled: LiveServer, tmp_path: Path
 ) -> None:
-    with driven(controlled.url, tmp_path / "profile") as evaluate:
+    address, _, token = controlled.url.partition("#")
+    with driven(address, tmp_path / "profile") as evaluate:
+        evaluate(f"location.hash = '{token}'")
+        shown = "!!document.querySelector('#control:not([hidden])') && document.readyState === 'complete'"
+        poll(lambda: evaluate(shown) or None, TIMEOUT, "the page has taken the token")
         evaluate("place.nodes.get(3).dispatchEvent(new Event('click'))")
         assert evaluate("$('picked').textContent") == "node 3"
         evaluate("document.querySelector('#acts form + form input').value = 'a = 1'")
@@ -442,9 +446,9 @@ def test_the_page_starts_a_command_and_shows_its_lines_and_its_end(
 
         shown = poll(ended, TIMEOUT, "the command has ended")
         assert shown.startswith("sub 3 a = 1 exit status 2") and "cbcb: no live run gone" in shown
-        # Colours, a title, a line written over, a character taken back.
-        lines = "'one\\r\\n\\x1b[1mtwo\\x1b]0;title\\x07', ' 10 %\\r 20 %x\\x08'"
-        assert evaluate(f"printed({lines})") == "one\n 20 %"
+        # Colours, a title, lines written over and over, a character taken back.
+        lines = "'one\\r\\n\\x1b[1mtwo\\x1b]0;title\\x07', ' 10 %\\r 20 %x\\x08\\r 30 %\\r\\nz\\rend\\r'"
+        assert evaluate(f"printed({lines})") == "one\n 30 %\nend\r"
 
 
 @needs_chromium
