@@ -16,6 +16,7 @@ from testbed.cli.arguments import add_live_run, add_node
 from testbed.emulation.control.running import NODE_VARIABLE, SOCKET_VARIABLE, Running
 from testbed.support.errors import InputError
 from testbed.support.names import host_name
+from testbed.support.usage import allow_open_files
 from testbed.terminal import put
 
 
@@ -122,6 +123,8 @@ def capture_command(arguments: Namespace) -> None:
         )
     # NumPy and pyarrow take a third of a second to load.
     from captures.pcap.following import followed
+
+    allow_open_files(len(chosen))
 
     def ended() -> bool:
         return run.captures.exists() or not running.state.owner.alive()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +30,15 @@ def start_again_in_huge_pages() -> None:
         # Children, such as Spark, are small.
         if os.environ.get(name) == value:
             del os.environ[name]
+
+
+def allow_open_files(more: int) -> None:
+    """Raises the soft limit on open files for so many beside those that a process has anyway."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = more + 256
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        ceiling = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))
 
 
 def resident_bytes() -> int:

@@ -6,7 +6,6 @@ The driver is an ordinary client of the routers' application sockets.
 from __future__ import annotations
 
 import heapq
-import resource
 import selectors
 import time
 from array import array
@@ -28,6 +27,7 @@ from router.runtime.commands import Command
 from testbed.experiments.events import APPLICATION, Place
 from testbed.experiments.workload import Item, Lookahead, Workload
 from testbed.support.errors import RunError
+from testbed.support.usage import allow_open_files
 
 T = TypeVar("T")
 #: Called with experiment seconds since the start, messages sent and deliveries received.
@@ -96,7 +96,7 @@ class Driver:
         missing = sorted({node for node, _ in wanted if node not in sockets})
         if missing:
             raise RunError(f"no application socket for node {', '.join(map(str, missing))}")
-        _allow_open_files(len(wanted))
+        allow_open_files(len(wanted))
         self.delivered = 0
         #: Messages and publications that routers accepted.
         self._sent = 0
@@ -454,12 +454,3 @@ class Driver:
 
 def _time(entry: Item | TimedAction) -> float:
     return entry.at_s
-
-
-def _allow_open_files(connections: int) -> None:
-    """Raises the soft limit on open files if the connections need it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = connections + 256
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        ceiling = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))

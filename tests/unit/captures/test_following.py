@@ -96,7 +96,7 @@ def test_what_cannot_be_captured_is_refused(
 
 
 _OF_A_RUN = """
-import os, sys
+import os, resource, sys
 from testbed.cli.main import main
 from testbed.emulation.control import running
 from testbed.support.run_state import ProcessId, RunState
@@ -114,6 +114,16 @@ def test_a_reader_that_goes_away_ends_a_quiet_capture(run: RunLayout, taken: int
         os.read(process.stdout.fileno(), taken)
         process.stdout.close()
         assert (process.wait(TIMEOUT), process.stderr.read()) == (0, b"")
+
+
+def test_a_capture_has_more_links_than_a_process_may_have_files_open(run: RunLayout) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (6, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
+    all_links = '"--all", "--node", "0", "--node", "1", "--node", "2"'
+    script = _OF_A_RUN.replace("sys.exit", f"{limit}\nsys.exit").replace('"0", "1"', all_links)
+    output = run.path / "all.pcapng"
+    output.write_bytes(subprocess.check_output([sys.executable, "-c", script, str(run.path)]))
+    files = run.captures_folder.glob("*.pcap")
+    assert sorted(_read(output)) == sorted(record for file in files for record in _read(file))
 
 
 def test_ctrl_c_leaves_a_whole_file(run: RunLayout, tmp_path: Path) -> None:
