@@ -64,32 +64,23 @@ def open_state(run_dir: Path) -> LiveState:
     )
 
 
-def growing_captures(run: RunLayout) -> list[GrowingCapture]:
-    """Returns the captures of the links of a run.
+def growing_captures(run: RunLayout) -> list[Callable[[], Iterator[list[LinkCount]]]]:
+    """Returns, of each link of a run, what yields the counts of the frames written since its last call.
 
-    Every frame between routers crosses a link; the captures of host links have it twice more.
+    Every frame between routers crosses a link; the captures of host links have it twice more. The files need
+    not exist yet; errors are those of `GrowingFile.blocks`.
     """
+    columns = ("type", "time_ns", "length")
     return [
-        GrowingCapture(path, FrameDecoder(identity, ("type", "time_ns", "length")), identity.link)
+        partial(_counts, GrowingFile(Path(path)), FrameDecoder(identity, columns), identity.link)
         for path, identity in capture_paths(run).items()
         if identity.link is not None
     ]
 
 
-class GrowingCapture:
-    """Counts the frames of the capture of a link, from its beginning on; the file need not exist yet."""
-
-    def __init__(self, path: str, decoder: FrameDecoder, link: int) -> None:
-        self._file = GrowingFile(Path(path))
-        self._decoder = decoder
-        self._link = link
-
-    def read(self) -> Iterator[list[LinkCount]]:
-        """Yields the counts of the frames that were written since the last call, as `GrowingFile.blocks`."""
-        for block in self._file.blocks():
-            yield self._counted(self._decoder.decode(block))
-
-    def _counted(self, frames: pa.RecordBatch) -> list[LinkCount]:
+def _counts(file: GrowingFile, decoder: FrameDecoder, link: int) -> Iterator[list[LinkCount]]:
+    for block in file.blocks():
+        frames = decoder.decode(block)
         table = pa.table(
             {
                 "type": frames.column("type").cast(pa.string()).fill_null(UNDECODABLE),
@@ -99,7 +90,7 @@ class GrowingCapture:
         )
         sums = table.group_by(["type", "slot"]).aggregate([("length", "count"), ("length", "sum")])
         columns = (sums.column(name).to_pylist() for name in ("type", "slot", "length_count", "length_sum"))
-        return [LinkCount(self._link, *row) for row in zip(*columns, strict=True)]
+        yield [LinkCount(link, *row) for row in zip(*columns, strict=True)]
 
 
 class Watcher:
@@ -150,7 +141,7 @@ class Watcher:
     def _read_captures(self) -> None:
         # Taken before the captures are read: frames written later do not belong to a run that has ended.
         ended = self.state.phase() in _QUIET_PHASES
-        for counts in (counts for capture in self._captures for counts in capture.read()):
+        for counts in (counts for capture in self._captures for counts in capture()):
             if self._over.is_set():
                 return
             self.state.take_counts(counts)

@@ -44,7 +44,7 @@ def _totals(found: Iterable[LinkCount]) -> dict[tuple[int, str], tuple[int, int]
 def test_each_frame_of_growing_captures_is_counted_once(tmp_path: Path) -> None:
     run = good_run().write(tmp_path / "run")
     expected = _totals(
-        count for each in growing_captures(RunLayout(run)) for counts in each.read() for count in counts
+        count for each in growing_captures(RunLayout(run)) for counts in each() for count in counts
     )
     assert {kind for _, kind in expected} == {"MSG", "RA"}
     whole = {file: file.read_bytes() for file in sorted((run / "pcap").glob("*.pcap"))}
@@ -58,9 +58,9 @@ def test_each_frame_of_growing_captures_is_counted_once(tmp_path: Path) -> None:
         for file, content in whole.items():
             with file.open("ab") as growing:
                 growing.write(content[growing.tell() : round(part * len(content))])
-        found += [count for each in captures for counts in each.read() for count in counts]
+        found += [count for each in captures for counts in each() for count in counts]
     assert _totals(found) == expected
-    assert not any(counts for each in captures for counts in each.read())
+    assert not any(counts for each in captures for counts in each())
 
 
 def test_a_damaged_capture_is_named(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_damaged_capture_is_named(tmp_path: Path) -> None:
     damaged.write_bytes(b"no capture" * 10)
     with pytest.raises(PcapError, match=re.escape(str(damaged))):
         for each in growing_captures(RunLayout(run)):
-            list(each.read())
+            list(each())
 
 
 def test_captures_are_read_although_a_log_is_damaged(tmp_path: Path) -> None:
