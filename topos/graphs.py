@@ -155,10 +155,10 @@ def to_graphml(topology: Topology) -> Iterator[str]:
 
 
 def to_dot(topology: Topology) -> Iterator[str]:
-    """The lines of a file of Graphviz; `neato -n` draws nodes at their places."""
+    """The lines of a file of Graphviz; `neato` draws nodes at their places, in inches (`-sN`: N an inch)."""
     yield f"graph {_quoted(topology.name)} {{"
     for node in topology.nodes:
-        place = "" if node.x is None or node.y is None else f' pos="{node.x:g},{node.y:g}"'
+        place = "" if node.x is None or node.y is None else f' pos="{node.x:g},{node.y:g}!"'
         yield f"  {node.id} [label={_quoted(topology.label(node.id))}{place}];"
     for link in topology.links:
         yield f"  {link.u} -- {link.v} [label={_quoted(_words(link))}];"

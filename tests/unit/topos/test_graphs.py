@@ -19,6 +19,7 @@ from topos.build import MAX_LINKS, MAX_NODES, LinkSpec, build
 from topos.graphs import from_networkx
 from topos.loaders import from_json, load, to_json
 
+_NAMESPACE = ' xmlns="http://graphml.graphdrawing.org/xmlns"'
 _ZOO = """\
 <?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -56,15 +57,7 @@ def _graphml(*inside: str) -> str:
         '<key attr.name="label" attr.type="string" for="node" id="label"/>',
         '<key attr.name="LinkSpeedRaw" attr.type="double" for="edge" id="speed"/>',
     )
-    return "\n".join(
-        [
-            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-            *keys,
-            "<graph>",
-            *inside,
-            "</graph></graphml>",
-        ]
-    )
+    return f"<graphml{_NAMESPACE}>{''.join(keys)}<graph>{''.join(inside)}</graph></graphml>"
 
 
 def _edge(u: int, v: int, speed: float | None = None) -> str:
@@ -130,9 +123,6 @@ def test_of_parallel_links_the_fastest_is_kept_and_a_speed_of_0_is_none() -> Non
     assert [(link.u, link.v, link.bandwidth_mbps) for link in found.links] == [(0, 1, 1000), (1, 2, None)]
     note = "3 parallel links are left out: of those between two nodes, the fastest, else the first, is kept"
     assert found.notes == (note,)
-
-
-_NAMESPACE = ' xmlns="http://graphml.graphdrawing.org/xmlns"'
 
 
 @pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
@@ -302,8 +292,8 @@ def test_dot_and_mermaid_quote_names(capsys: pytest.CaptureFixture[str], tmp_pat
     words = "cost 7, loss_percent 1, bandwidth_mbps 5, delay_ms 2.5, jitter_ms 0.5, reorder_percent 10"
     assert lines["dot"] == [
         r'graph "my \"net\"" {',
-        r'  0 [label="0 a \"b\" \\ #1" pos="1.5,-2"];',
-        *('  1 [label="1" pos="0,0"];', '  2 [label="2 <&>" pos="3,1e-07"];'),
+        r'  0 [label="0 a \"b\" \\ #1" pos="1.5,-2!"];',
+        *('  1 [label="1" pos="0,0!"];', '  2 [label="2 <&>" pos="3,1e-07!"];'),
         *(f'  0 -- 1 [label="{words}, duplicate_percent 3"];', '  2 -- 1 [label=""];', "}"),
     ]
     assert lines["mermaid"] == [
