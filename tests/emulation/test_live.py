@@ -7,8 +7,10 @@ import http.client
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from tornado.httpclient import HTTPRequest
@@ -35,16 +37,13 @@ first_message_s = 10
 
 
 def state_of(port: int) -> dict[str, Any] | None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
-    try:
-        connection.request("GET", "/state")
-        document: dict[str, Any] = json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException):
-        return None
-    else:
+    with (
+        suppress(OSError, http.client.HTTPException),
+        urlopen(f"http://127.0.0.1:{port}/state", timeout=TIMEOUT) as answer,
+    ):
+        document: dict[str, Any] = json.load(answer)
         return document
-    finally:
-        connection.close()
+    return None
 
 
 def _page_of(run: Cbcb) -> tuple[int, str]:

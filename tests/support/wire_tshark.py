@@ -74,16 +74,8 @@ def _over_global_plugins(mount: str) -> tuple[str, ...]:
 def tshark(capture: Path, *arguments: str) -> str:
     """Returns the output of tshark; fails if standard error has a message about Lua."""
     # With names for addresses, which is Wireshark's default.
-    command = [
-        *for_root(),
-        "tshark",
-        "-N",
-        "m",
-        "-X",
-        f"lua_script:{DISSECTOR}",
-        "-X",
-        f"lua_script:{STATISTICS}",
-    ]
+    scripts = [f"lua_script:{DISSECTOR}", "-X", f"lua_script:{STATISTICS}"]
+    command = [*for_root(), "tshark", "-N", "m", "-X", *scripts]
     done = subprocess.run(
         [*command, "-r", str(capture), *arguments],
         capture_output=True,

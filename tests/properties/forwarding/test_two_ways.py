@@ -50,19 +50,8 @@ OPTIONS = {
 #: Names and values of attributes beside the common.
 NAMES = ("price", 'quo"te', "back\\slash", "ümlaut", "new\nline")
 VALUES = (
-    2.5,
-    -0.0,
-    1e300,
-    5e-324,
-    123456789.125,
-    0.1 + 0.2,
-    -(2**63),
-    2**63 - 1,
-    True,
-    False,
-    "",
-    'a"b',
-    "é",
+    *(2.5, -0.0, 1e300, 5e-324, 123456789.125, 0.1 + 0.2, -(2**63), 2**63 - 1, True, False),
+    *("", 'a"b', "é"),
 )
 Play = Callable[[CoreRouter, float], None]
 #: Ethernet frames of five messages of node 1.

@@ -61,24 +61,8 @@ def test_a_written_message_is_read(attributes: dict[str, str | int | float | boo
 
 
 PIECES = [
-    "ifconfig",
-    "select",
-    "1",
-    "a",
-    '"',
-    "\\",
-    "=",
-    "=*",
-    ",",
-    "|",
-    ";",
-    "/",
-    "*",
-    "any",
-    "string",
-    "0x",
-    "#",
-    "\n",
+    *("ifconfig", "select", "1", "a", '"', "\\", "=", "=*", ",", "|", ";", "/", "*", "any", "string", "0x"),
+    *("#", "\n"),
 ]
 
 

@@ -104,15 +104,8 @@ _EXTENSIONS: dict[str, tuple[Any, tuple[int | None, ...]]] = {
     "authenticated": (_AH / IPv6ExtHdrDestOpt() / UDP(sport=7, dport=8), (17, 7, 8)),
 }
 _COLUMNS = (
-    "ip_src",
-    "ip_dst",
-    "ip_protocol",
-    "src_port",
-    "dst_port",
-    "ttl",
-    "tcp_flags",
-    "vlan",
-    "vlan_inner",
+    *("ip_src", "ip_dst", "ip_protocol", "src_port", "dst_port", "ttl", "tcp_flags"),
+    *("vlan", "vlan_inner"),
 )
 
 

@@ -169,16 +169,8 @@ def test_mn_runs_it_and_leaves_nothing(tmp_path: Path, topo: str, file: str) -> 
     ends = sorted({(s, p) for s, p, _, _ in _expected_links(topology)})
     asked = "\n".join(f"sh ovs-vsctl get Interface {s}-eth{p} ofport" for s, p in ends)
     switches = "\n".join(f"sh ovs-vsctl get Bridge s{n.id} other-config:datapath-id" for n in topology.nodes)
-    options = [
-        "--custom",
-        str(_FILE),
-        "--topo",
-        topo,
-        "--switch",
-        "ovs,datapath=user",
-        "--controller",
-        "none",
-    ]
+    switch = ["--switch", "ovs,datapath=user", "--controller", "none"]
+    options = ["--custom", str(_FILE), "--topo", topo, *switch]
     done = _run(tmp_path, _RUN_MN, *options, typed=f"{asked}\n{switches}\nexit\n")
     output = done.stdout + done.stderr
     left = _devices()
