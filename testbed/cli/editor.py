@@ -25,7 +25,8 @@ _T = TypeVar("_T")
 _WORKLOADS = {"random": "workload", "attention": "workload.attention", "none": "none"}
 #: Section, key, and the default of a new file; None: that of the key.
 _ASKED = (("routing", "scheme", None), ("", "duration_s", "600"), ("", "seed", None))
-_EVENT = 'at_s = 60, action = "link_down", link = [0, 1]'
+#: An event that is valid in every topology.
+_EVENT = 'at_s = 60, action = "node_down", node = 0'
 
 
 def new_arguments(parser: ArgumentParser) -> None:
@@ -44,18 +45,33 @@ def new_command(arguments: Namespace) -> None:
     """Writes an experiment that `cbcb check` accepts.
 
     Raises:
-        InputError: the file exists, or the experiment is not valid; the file is not written then.
+        InputError: the file cannot be made, or the experiment is not valid; there is no file then.
     """
-    from testbed.cli.documents.experiment_file import described, keys_of
     from testbed.experiments.config.hop_limit import load_checked
+
+    path: Path = arguments.file
+    try:
+        file = path.open("x", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected the name of a new file") from error
+    try:
+        with file:
+            file.write(_answered(arguments))
+        load_checked(path, {})
+    except BaseException:
+        path.unlink()
+        raise
+    put(f"{path}: written; `cbcb check {path}` says what it would do")
+
+
+def _answered(arguments: Namespace) -> str:
+    """Returns the text of the file, of options and answers."""
+    from testbed.cli.documents.experiment_file import described, keys_of
     from testbed.experiments.config.load import paths_from
     from testbed.experiments.config.topology import parse_topology_argument
 
-    path: Path = arguments.file
     given = overrides(arguments)
     events = [_event(text) for text in arguments.event or ()]
-    if path.exists():
-        raise InputError(f"{path}: exists; expected the name of a new file")
     if not any(key.startswith("topology.") for key in given):
         question = "topology: a file, or a generator with its keys"
         given |= paths_from(Path.cwd(), _ask(question, "waxman,50", parse_topology_argument))
@@ -70,15 +86,7 @@ def new_command(arguments: Namespace) -> None:
         events.append(event)
     if workload == "attention":
         given = {"service.kind": "attention"} | given
-    text = _text(given, _WORKLOADS[workload], events)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
-    try:
-        load_checked(path, {})
-    except BaseException:
-        path.unlink()
-        raise
-    put(f"{path}: written; `cbcb check {path}` says what it would do")
+    return _text(given, _WORKLOADS[workload], events)
 
 
 def _ask(question: str, default: str, read: Callable[[str], _T]) -> _T:
@@ -128,7 +136,7 @@ def _text(given: Mapping[str, str], workload: str, events: Iterable[Mapping[str,
     """The file, with every key of its sections; a key that is not given has its default behind a #.
 
     Raises:
-        InputError: a given key belongs to none of the sections.
+        InputError: a given key belongs to none of the sections, or its value is not valid.
     """
     from testbed.cli.documents.experiment_file import described, docs_of, entries_of, keys_of, toml_text
     from testbed.experiments.config import SECTIONS
@@ -148,7 +156,10 @@ def _text(given: Mapping[str, str], workload: str, events: Iterable[Mapping[str,
             key = f"{section}.{option.key}" if section else option.key
             known += [] if off else [key]
             is_given = key in values and not off
-            value = values.pop(key) if is_given else option.default
+            try:
+                value = option.convert(values.pop(key)) if is_given else option.default
+            except ValueError as error:
+                raise InputError(f"{key}: {error}") from error
             lines += wrap(described(option), 110, initial_indent="# ", subsequent_indent="# ")
             shown = "" if value is None else toml_text(value)
             lines.append(f"{'' if is_given else '#'}{option.key} = {shown}".rstrip())

@@ -67,10 +67,11 @@ def test_a_file_has_every_key_and_the_values_that_were_given(
     assert (experiment.routing.scheme, experiment.routing.of_kind.groups) == ("multicast", 4)
     assert experiment.events == (LinkDown(3.0, (0, 1)),)
     assert main(new) == 2
-    for wrong in (["--set", "seeds=3"], ["--event", "at_s = 3"], ["--set", "protocol.hop_limit=0"]):
-        assert main(["new", "b.toml", *wrong]) == 2
+    assert "a.toml: File exists; expected the name of a new file" in capsys.readouterr().err
+    for wrong in ("seeds=3", "protocol.hop_limit=0", "seed=2026-01-01", "duration_s=nan", "topology.file=no"):
+        assert main(["new", "b.toml", "--set", wrong]) == 2
+    assert main(["new", "b.toml", "--event", "at_s = 3"]) == main(["new", "none/b.toml"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.toml"]
-    assert "a.toml: exists; expected the name of a new file" in capsys.readouterr().err
     assert main(["new", "c.toml", "--workload", "attention"]) == 0
     assert load_experiment("c.toml").attention is not None
 
