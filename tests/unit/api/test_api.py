@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import networkx as nx
 import numpy as np
@@ -138,7 +139,12 @@ def test_the_example_uses_names_that_exist() -> None:
 @pytest.mark.spark
 def test_a_sweep_is_a_mapping_or_a_file(tmp_path: Path) -> None:
     swept = api.sweep(
-        {"experiment": "ring5", "seeds": 2, "grid": {"routing.scheme": ["pif", "flooding"]}},
+        {
+            "experiment": "ring5",
+            "seeds": 2,
+            "set": {"name": "#1?%41"},
+            "grid": {"routing.scheme": ["pif", "flooding"]},
+        },
         folder=str(tmp_path),
         keep=True,
     )
@@ -150,7 +156,7 @@ def test_a_sweep_is_a_mapping_or_a_file(tmp_path: Path) -> None:
     reports = re.findall(r'href="(runs/[^"]+)"', (tmp_path / "sweep.html").read_text())
     assert len(set(reports)) == 4
     for report in reports:
-        assert f'<a href="../../sweep.html">{tmp_path.name}</a>' in (tmp_path / report).read_text()
+        assert f'<a href="../../sweep.html">{tmp_path.name}</a>' in (tmp_path / unquote(report)).read_text()
 
 
 def test_the_package_offers_the_api_and_loads_it_late() -> None:
