@@ -335,7 +335,7 @@ def _converted(options: Iterable[Option], table: Mapping[str, Any], where: str, 
 
 
 def _is_value(value: object) -> bool:
-    return isinstance(value, str | int | float | bool)
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def _seeds(seeds: object, fail: Any) -> list[int]:

@@ -190,6 +190,7 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
         ("seeds = 2", "seeds = [1, 1]", "seeds: has a seed twice"),
         ("seeds = 2", 'engine = "ns2"', 'engine: "ns2" is not valid; expected "simulate" or'),
         ("[600, 900.5]", "600", r"\[grid\] protocol.sr_period_s: expected a list of values"),
+        ("[600, 900.5]", "[nan]", r"\[grid\] protocol.sr_period_s: expected a list of values"),
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
         ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
