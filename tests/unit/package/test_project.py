@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import tomllib
 import venv
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support.run_folder import good_run
 
 _PACKAGES = ("router", "topos", "captures", "testbed")
 _FILES = ("pyproject.toml", "README.md", "LICENSE")
+_DATA = (".css", ".html", ".js", ".json", ".lua", ".sql", ".toml", ".txt")
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
 import router
@@ -81,6 +83,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, sources]
     _pip(*build)
     (built,) = folder.iterdir()
+    packed = set(zipfile.ZipFile(built).namelist())
+    data = [path for name in _PACKAGES for path in (sources / name).rglob("*.*") if path.suffix in _DATA]
+    assert {path.relative_to(sources).as_posix() for path in data} - packed == set()
     assert built.name == f"cbcb_testbed-{__version__}-py3-none-any.whl"
     return built
 
