@@ -75,24 +75,6 @@ def share(part: Any, whole: Any) -> str:
     return ABSENT if part is None or not whole else f"{significant(100 * part / whole, 2)} %"
 
 
-def certain_deliveries(summary: Mapping[str, Any]) -> str:
-    """Formats the expected deliveries, such as "38 expected: 31 certain, none missed; 7 fell into a change".
-
-    Certain are the deliveries of which the oracle decides, of messages sent after convergence.
-    """
-    expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
-    text = f"{count(expected)} expected"
-    if not expected or certain is None:
-        return text
-    missed = summary.get("false_negatives_after_convergence")
-    text += f": {count(certain)} certain, {count(missed) if missed else 'none'} missed"
-    if certain == expected:
-        return text
-    others = summary.get("false_negatives", 0) - (missed or 0)
-    text += f"; {count(expected - certain)} fell before convergence or into a change"
-    return text + (f", {count(others)} of them missed" if others else "")
-
-
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Returns "holds", "fails", "invalid" or "not judged", and the reasons."""
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
@@ -103,10 +85,8 @@ def undecided(summary: Mapping[str, Any]) -> str:
     expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
     if not expected or certain is None or expected == certain:
         return ""
-    text = (
-        f"{share(expected - certain, expected)} of the {count(expected)} expected deliveries are undecided: "
-    )
-    text += "sent before convergence, or within oracle.in_flight_window_s"
+    text = f"{share(expected - certain, expected)} of the {count(expected)} expected deliveries are undecided"
+    text += ": sent before convergence, or within oracle.in_flight_window_s"
     if (window_s := summary.get("in_flight_window_s")) is not None:
         scaled = window_s * (summary.get("time_scale") or 1)
         text += f" ({seconds(window_s)} of wall time, {seconds(scaled)} of the experiment)"

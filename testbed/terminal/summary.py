@@ -52,18 +52,17 @@ def facts(summary: Mapping[str, Any]) -> dict[str, list[Fact]]:
     }
 
 
-def _fact(summary: Mapping[str, Any], name: str, value: str, note: str, without: str | None = None) -> Fact:
+def _fact(summary: Mapping[str, Any], name: str, value: str, note: str, without: str = "") -> Fact:
     found = _written(value, summary)
-    return Fact(
-        name, found, _written(note if without is None or found != numbers.ABSENT else without, summary)
-    )
+    chosen = without if without and found == numbers.ABSENT else note
+    return Fact(name, found, _written(chosen, summary))
 
 
 def _written(text: str, summary: Mapping[str, Any]) -> str:
     """Returns a text of facts.toml with the values of a summary."""
 
     def value(field: re.Match[str]) -> str:
-        found: Any = {**summary, "certain_deliveries": numbers.certain_deliveries(summary)}
+        found: Any = summary
         for key in field[1].split("."):
             found = (found or {}).get(key)
         match field[2].split():
