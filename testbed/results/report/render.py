@@ -50,9 +50,12 @@ def write_report(run_dir: Path) -> Path:
     run = read_run(run_dir)
     manifest: Mapping[str, Any] = run.manifest or {}
     drawings = {"topology": topology(run), **_figures(run)}
+    path, folder = RunLayout(run_dir).report, RunLayout(run_dir).figures_folder
     with styled():
-        figures = {name: _inline(drawing, run_dir, name) for name, drawing in drawings.items()}
-    path = RunLayout(run_dir).report
+        figures = {
+            name: drawing and {"svg": Markup(save(drawing.figure, folder, name)), "note": drawing.note}
+            for name, drawing in drawings.items()
+        }
     write_page(
         path,
         "page.html",
@@ -146,13 +149,4 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         "stretch": stretch(tables["arrivals"]),
         "matches": matches(run.matched),
         "recovery": recovery(run.summary.get("recovery_s") or []),
-    }
-
-
-def _inline(drawing: Drawing | None, run_dir: Path, name: str) -> dict[str, Any] | None:
-    if drawing is None:
-        return None
-    return {
-        "svg": Markup(save(drawing.figure, RunLayout(run_dir).figures_folder, name)),
-        "note": drawing.note,
     }

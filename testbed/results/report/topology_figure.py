@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,41 +39,29 @@ _WIDTH_IN = 9.6
 
 
 def _draw_nodes(
-    axes: Any,
-    place: Mapping[int, Point],
-    nodes: Sequence[int],
-    senders: Collection[int],
-    receivers: Collection[int],
-    scale: float,
+    axes: Any, place: Mapping[int, Point], senders: Collection[int], receivers: Collection[int], scale: float
 ) -> None:
-    area, edge = _NODE_AREA * scale**2, _NODE_EDGE_PT * scale
+    area = _NODE_AREA * scale**2
+    mark = {"s": area, "edgecolor": NODE, "linewidth": _NODE_EDGE_PT * scale}
     for chosen, marks in (
-        ([n for n in nodes if n in senders], {"s": area * _SENDER_AREA, "color": ORANGE, "linewidth": 0}),
-        (
-            [n for n in nodes if n not in receivers],
-            {"s": area, "color": "white", "edgecolor": NODE, "linewidth": edge},
-        ),
-        (
-            [n for n in nodes if n in receivers],
-            {"s": area, "color": NODE, "edgecolor": NODE, "linewidth": edge},
-        ),
+        ([n for n in place if n in senders], {"s": area * _SENDER_AREA, "color": ORANGE, "linewidth": 0}),
+        ([n for n in place if n not in receivers], {**mark, "color": "white"}),
+        ([n for n in place if n in receivers], {**mark, "color": NODE}),
     ):
         if chosen:
             axes.scatter(*zip(*(place[node] for node in chosen), strict=True), zorder=2, **marks)
 
 
-def _write_numbers(
-    axes: Any, nodes: Sequence[int], place: Mapping[int, Point], receivers: Collection[int], mark: float
-) -> None:
+def _write_numbers(axes: Any, place: Mapping[int, Point], receivers: Collection[int], mark: float) -> None:
     """Writes the numbers of nodes into their marks.
 
     Args:
         mark: diameter of a mark, points.
     """
-    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(len(nodes) - 1))))
-    for node in nodes:
+    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(len(place) - 1))))
+    for node, point in place.items():
         colour = "white" if node in receivers else "black"
-        axes.annotate(str(node), place[node], ha="center", va="center", fontsize=size, color=colour, zorder=4)
+        axes.annotate(str(node), point, ha="center", va="center", fontsize=size, color=colour, zorder=4)
 
 
 def _write_names(axes: Any, names: Mapping[int, str], place: Mapping[int, Point], mark: float) -> int:
@@ -153,34 +141,23 @@ def topology(run: RunData) -> Drawing | None:
         )
         lines.set_array([frames[position] for position in order])
         axes.add_collection(lines)
-        _draw_nodes(axes, place, [node.id for node in nodes], senders, receivers, scale)
+        _draw_nodes(axes, place, senders, receivers, scale)
         if numbered := len(nodes) <= _NUMBERS_UP_TO:
-            _write_numbers(axes, [node.id for node in nodes], place, receivers, mark)
+            _write_numbers(axes, place, receivers, mark)
         axes.autoscale_view()
         if run.links_captured:
             whole = MaxNLocator(8, integer=True)
             bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01, ticks=whole)
             bar.set_label("frames on the link, both directions")
             bar.outline.set_visible(False)
-        marks: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 9}
-        axes.legend(
-            handles=[
-                Line2D([], [], **marks, color=NODE, label="receiver"),
-                Line2D([], [], **marks, markerfacecolor="white", markeredgecolor=NODE, label="no receiver"),
-                Line2D(
-                    [],
-                    [],
-                    **marks,
-                    markerfacecolor="none",
-                    markeredgecolor=ORANGE,
-                    markeredgewidth=2.5,
-                    label="sender (ring)",
-                ),
-            ],
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0),
-            ncols=3,
-        )
+        # Of each: face, edge and width of the edge.
+        marks = {"receiver": (NODE, NODE, 1.0), "no receiver": ("white", NODE, 1.0)}
+        marks["sender (ring)"] = ("none", ORANGE, 2.5)
+        handles = [
+            Line2D([], [], ls="none", marker="o", ms=9, mfc=face, mec=rim, mew=width, label=label)
+            for label, (face, rim, width) in marks.items()
+        ]
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
         ranked = [links[position] for position in reversed(order) if frames[position]]
         names = {node.id: node.name for node in nodes if node.name is not None}
         if not numbered:
