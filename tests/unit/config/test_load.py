@@ -218,7 +218,6 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         ("at_s = 20\n", "", "at_s: missing; expected a number from 0 to 1e+09"),
         ("at_s = 20", "at_s = 601", "at_s: 601 is after the end; expected at most 600 (duration_s)"),
         ('"send_message"', '"send"', 'action: "send" is not valid; expected "set_predicate" or "subs'),
-        ("node = 1\n", "", "node: missing; expected an integer, 0 or more"),
         ("node = 1", "node = 3", "node: there is no node 3; expected 0 to 2"),
         ("price = 300", "price = ", "message: "),
     ],

@@ -72,6 +72,8 @@ def test_paths_of_the_command_line_are_relative_to_the_working_folder(
         "topology.file": f'"{tmp_path}/t.json"',
         "time_scale": "2",
     }
+    found = overrides(Namespace(topology='a "b"/5.toml', overrides=[]))
+    assert found == {"topology.file": rf'"{tmp_path}/here/a \"b\"/5.toml"'}
     # It may be the name of a shipped topology.
     assert overrides(Namespace(topology=None, overrides=["topology.file=geant"])) == {
         "topology.file": "geant"
@@ -123,16 +125,6 @@ def test_keys_that_cannot_be_set(path: Path, key: str, message: str) -> None:
 )
 def test_topology_argument(path: Path, argument: str, topology: Topology) -> None:
     assert load_experiment(path, parse_topology_argument(argument)).topology == topology
-
-
-def test_topology_argument_is_relative_to_the_working_directory(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = tmp_path / 'a "folder"'
-    here.mkdir()
-    (here / "5.toml").write_text("link = [{ u = 0, v = 1 }]", encoding="utf-8")
-    monkeypatch.chdir(here)
-    assert load_experiment(path, parse_topology_argument("5.toml")).topology.name == "5"
 
 
 @pytest.mark.parametrize(

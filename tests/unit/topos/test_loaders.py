@@ -189,9 +189,8 @@ def test_json_errors(change: dict[str, object], message: str) -> None:
 
 
 def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
-    path = _write(tmp_path, "t.json", "[")
     with pytest.raises(TopologyError, match=r"t\.json: not valid JSON"):
-        load(path)
+        _loaded(tmp_path, "t.json", "[")
     with pytest.raises(TopologyError, match='an object with "name", "nodes" and "links"'):
         from_json("[]")
 
@@ -244,9 +243,7 @@ _CCH = """1 @Perth,+Australia + bb (2) &1 -> <2> <5> {-7} =a.example.net r0
 
 
 def _loaded(folder: Path, name: str, text: str, **options: bool) -> Topology:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return load(path, **options)
+    return load(_write(folder, name, text), **options)
 
 
 def test_gml_of_the_topology_zoo_has_names_places_and_speeds(tmp_path: Path) -> None:
