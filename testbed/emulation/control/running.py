@@ -197,18 +197,16 @@ class Running:
             wait_until(difference, timeout_s, "the predicates have spread", interval_s=period_s / 4)
 
     def change_link(self, u: str, v: str, state: str, settings: Sequence[str]) -> None:
-        """Takes a link "up" or "down", or gives it other properties ("set"); see `set_link`, `shape_link`."""
+        """Takes a link "up" or "down", or gives it other properties ("set"); see `ask`, `shape_link`."""
         ends = (self.node(u), self.node(v))
         if state == "set":
             self.shape_link(*ends, settings)
         elif settings:
             raise InputError(f"{settings[0]}: expected only with set")
         else:
-            self.set_link(*ends, state)
-
-    def set_link(self, u: int, v: int, state: str) -> None:
-        """Takes a link "up" or "down"; see `ask`."""
-        self._fault({"action": f"link_{_up_or_down(state)}", "link": [u, v]}, f"link {u} {v} {state}")
+            self._fault(
+                {"action": f"link_{_up_or_down(state)}", "link": ends}, f"link {ends[0]} {ends[1]} {state}"
+            )
 
     def shape_link(self, u: int, v: int, settings: Sequence[str]) -> None:
         """Gives a link other properties, such as ["loss=1", "bandwidth=5"]; 0 takes one away; see `ask`.
