@@ -342,12 +342,7 @@ def _keep_only(descriptors: Iterable[int]) -> None:
 def _run(spec: RouterSpec, loop: RouterLoop, ready_descriptor: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    ready = {
-        "event": "ready",
-        "node": spec.node,
-        "pid": os.getpid(),
-        "matcher": spec.matcher,
-    }
+    ready = {"event": "ready", "node": spec.node, "pid": os.getpid(), "matcher": spec.matcher}
     # A line shorter than PIPE_BUF is written whole, whoever else writes to the same pipe.
     os.write(ready_descriptor, json.dumps(ready).encode() + b"\n")
     os.close(ready_descriptor)

@@ -307,14 +307,8 @@ FLAGS: dict[IntFlag, tuple[str, str]] = {
         "Tagged",
         "behind the body, before any padding, is a trailer with the tags of this hop, below",
     ),
-    Flags.SIGNED: (
-        "Signed",
-        "behind the body, before any trailer, is a signature of the whole frame, below",
-    ),
-    Flags.RELIABLE: (
-        "Reliable",
-        "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT",
-    ),
+    Flags.SIGNED: ("Signed", "behind the body, before any trailer, is a signature of the whole frame, below"),
+    Flags.RELIABLE: ("Reliable", "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT"),
 }
 
 SUBSCRIPTION_FLAGS: dict[IntFlag, tuple[str, str]] = {
@@ -405,8 +399,4 @@ NUMBERED = MESSAGES | {FrameType.RA, FrameType.XRA, FrameType.SR}
 SIGNED_TYPES = NUMBERED | REPLIES | OF_CONTROLLER | TO_CONTROLLER
 
 #: Type of a private frame -> the type of the plain frame in whose place it is.
-STANDS_FOR = {
-    FrameType.XMSG: FrameType.MSG,
-    FrameType.XRA: FrameType.RA,
-    FrameType.XUR: FrameType.UR,
-}
+STANDS_FOR = {FrameType.XMSG: FrameType.MSG, FrameType.XRA: FrameType.RA, FrameType.XUR: FrameType.UR}

@@ -65,11 +65,7 @@ FRAMES = (
     FrameFormat(
         FrameType.SUB,
         "router → routers",
-        (
-            (Tlv.SUBSCRIPTION, Occurs.ONCE),
-            (Tlv.OFFERED, Occurs.ANY_NUMBER),
-            (Tlv.FILTER, Occurs.ANY_NUMBER),
-        ),
+        ((Tlv.SUBSCRIPTION, Occurs.ONCE), (Tlv.OFFERED, Occurs.ANY_NUMBER), (Tlv.FILTER, Occurs.ANY_NUMBER)),
         "a subscription of the attention-limited service (docs/explanation/attention.md), down the tree of "
         "its home, the `issuer`, and back if children are asked in turn; `seq` is its number there",
     ),

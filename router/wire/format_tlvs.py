@@ -124,15 +124,7 @@ TLVS = (
     ),
     TlvFormat(
         Tlv.ACKNOWLEDGED,
-        (
-            Field(
-                "acknowledged",
-                Layout.U8,
-                "Acknowledged type",
-                "a frame type",
-                names=Names.FRAME_TYPES,
-            ),
-        ),
+        (Field("acknowledged", Layout.U8, "Acknowledged type", "a frame type", names=Names.FRAME_TYPES),),
         "the type of the frame that is acknowledged",
     ),
     TlvFormat(
@@ -227,9 +219,7 @@ TLVS = (
         "a publication, whose attributes are those of the ATTRIBUTEs",
     ),
     TlvFormat(
-        Tlv.ROUND,
-        (Field("round", Layout.U32, "Round", "of the subscription"),),
-        "a round of a subscription",
+        Tlv.ROUND, (Field("round", Layout.U32, "Round", "of the subscription"),), "a round of a subscription"
     ),
     TlvFormat(
         Tlv.OFFERED,

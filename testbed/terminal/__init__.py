@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 #: Faults of a path that the user gave, or of the rights on it.
 _PATH_ERRORS = frozenset(
-    {
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.ENAMETOOLONG,
-        errno.ELOOP,
-    }
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 )
 
 

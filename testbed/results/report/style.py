@@ -24,14 +24,7 @@ from testbed.terminal import numbers
 
 #: Okabe and Ito's palette, distinct under every common form of colour blindness; legible on light and dark.
 #: The curves of a figure have its colours in this order.
-CURVE_COLOURS = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#d55e00",
-    "#cc79a7",
-    "#56b4e9",
-)
+CURVE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9")
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = CURVE_COLOURS
 ACCENT = BLUE
 #: No run has more than four of these frame types, and none has two of one colour.
@@ -106,10 +99,7 @@ class Style:
 
 
 #: By the name on the command line.
-STYLES = {
-    "report": Style(_SETTINGS),
-    "paper": Style(_PAPER, column_in=3.33, gap_in=0.34, least_ratio=0.55),
-}
+STYLES = {"report": Style(_SETTINGS), "paper": Style(_PAPER, column_in=3.33, gap_in=0.34, least_ratio=0.55)}
 _in_force: ContextVar[Style] = ContextVar("style", default=STYLES["report"])
 #: Figures that are wider than this, in inches, fill two columns of a paper.
 _TWO_COLUMNS_IN = 8.0
