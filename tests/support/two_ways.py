@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from router.clock import Piece
-from router.clock.clock import NEVER, FixedClock, Reading
+from router.clock.clock import NEVER, ExperimentClock, FixedClock, Reading
 from router.clock.meter import Meter
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
@@ -139,12 +139,13 @@ class CompiledRouter(CoreRouter):
         descriptor: int = -1,
         turn_s: float = math.inf,
         meter: Meter | None = None,
+        clock: ExperimentClock | None = None,
     ) -> None:
         super().__init__(node, options, recording)
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
-        given = state, self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered
+        given = state, clock or self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered
         self.plane = DataPlane(*given, meter or Meter(), turn_s)
         self.decided = 0
         self.due: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import select
 import socket
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from router.clock import SLOT_NUMBERS, ClockPage, Piece
+from router.clock.clock import SharedClock
 from router.clock.meter import Meter
 from router.forwarding import layout
 from router.predicates import EVERYTHING, NOTHING, Message, Predicate, Value
@@ -77,6 +80,15 @@ def _epoll(*sockets: socket.socket) -> Iterator[select.epoll]:
         yield epoll
 
 
+def _wait_during(act: Callable[[], None], router: CompiledRouter, near: socket.socket) -> None:
+    stop, stopped = socket.socketpair()
+    with stop, stopped, _epoll(near, stopped) as epoll, ThreadPoolExecutor(1) as apart:
+        acting = apart.submit(act)
+        acting.add_done_callback(lambda _: stop.send(b"0"))
+        assert router.plane.wait(epoll, None) == [(stopped.fileno(), select.EPOLLIN)]
+        acting.result()
+
+
 def _unwanted(router: CompiledRouter, count: int) -> str | None:
     """Compiled code counts a message that nobody wants when its record is written."""
     found = router.plane._row[layout.UNWANTED]
@@ -134,17 +146,47 @@ def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[floa
                 far.send(message[0])
                 wait_for(partial(_unwanted, compiled, number))
 
-        stop, stopped = socket.socketpair()
-        with stop, stopped, _epoll(near, stopped) as epoll, ThreadPoolExecutor(1) as apart:
-            sending = apart.submit(arrivals)
-            sending.add_done_callback(lambda _: stop.send(b"0"))
-            assert compiled.plane.wait(epoll, None) == [(stopped.fileno(), select.EPOLLIN)]
-            sending.result()
+        _wait_during(arrivals, compiled, near)
         assert alone.counters() == compiled.counters()
         assert compiled.decided == 1 + len(steps)
         for router in (alone, compiled):
             router.recorder.close()
         assert (Path(folder) / "core").read_bytes() == (Path(folder) / "compiled").read_bytes()
+
+
+def test_a_wait_keeps_to_the_pieces_of_the_clock_and_to_the_room_for_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rise of the rate was announced before, a fall shows after its start, and a batch fills the room."""
+    first, meter = Piece(time.monotonic_ns(), 0.0, 1.0), Meter()
+    clock = SharedClock(ClockPage.create(tmp_path / "clock", 1, first))
+    # Nothing takes longer: compiled code does not return for the meter.
+    meter.restore([math.inf] * SLOT_NUMBERS)
+    with _sockets() as (near, far):
+        path = tmp_path / "compiled"
+        router = CompiledRouter(NODE, RouterOptions(), path, near.fileno(), meter=meter, clock=clock)
+        _begin(router, _frames(MESSAGES[:1]))
+        reserve = router.recorder.reserve
+        monkeypatch.setattr(router.recorder, "reserve", lambda length, at: (reserve(length, at)[0], length))
+        rise = first.followed_by(time.monotonic_ns() + 200_000_000, 1e6)
+        clock.page.append(rise)
+        times, ends = list[float](), set[int]()
+
+        def arrivals() -> None:
+            wait_for(lambda: None if time.monotonic_ns() > rise.start_ns + 1_000_000 else "it has not begun")
+            for number in (2, 3, 4):
+                far.send(MESSAGES[0])
+                wait_for(partial(_unwanted, router, number))
+                times.append(router.plane._reals[layout.NOW])
+                ends.add(router.plane._state[layout.LOG_AT])
+                if number == 3:
+                    clock.page.append(first)
+
+        _wait_during(arrivals, router, near)
+        times = [rise.experiment_s + 1_000, *times, clock.now()]
+        assert times == sorted(times)
+        assert len(ends) == 1
+        router.recorder.close()
 
 
 def test_an_application_that_leaves_with_a_message_gets_none_of_the_batch_behind_it(tmp_path: Path) -> None:
