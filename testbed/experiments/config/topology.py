@@ -158,10 +158,8 @@ def parse_topology_argument(argument: str, folder: Path = Path()) -> dict[str, s
     name, *parameters = (part.strip() for part in argument.split(","))
     generator = GENERATORS.get(name)
     if generator is None:
-        suffixes = ", ".join(loaders.SUFFIXES)
-        raise InputError(
-            f"topology {argument!r}: {unknown('generator', name, GENERATORS)} (or a file: {suffixes})"
-        )
+        named = unknown("generator or shipped topology", name, [*GENERATORS, *shipped_topologies()])
+        raise InputError(f"topology {argument!r}: {named} (or a file: {', '.join(loaders.SUFFIXES)})")
     keys = [option.key for option in generator.options]
     overrides: dict[str, str] = {"topology.generator": toml_value(name)}
     for position, parameter in enumerate(parameters):

@@ -83,7 +83,7 @@ def test_a_terminal_is_asked_until_an_answer_is_valid(tmp_path: Path) -> None:
     answers = ("rings,5", "ring,5", "psf", "-3", "", "none", _EVENT, "")
     os.write(ours, "".join(f"{each}\n" for each in answers).encode())
     printed, _ = process.communicate(timeout=60)
-    assert printed.count("unknown generator 'rings'; did you mean 'ring'?") == 1
+    assert printed.count("unknown generator or shipped topology 'rings'; did you mean 'ring'?") == 1
     assert printed.count("-3 is not valid; expected a number above 0") == 1
     experiment = load_experiment(tmp_path / "a.toml")
     assert (experiment.seed, experiment.duration_s, experiment.topology) == (7, 600, ring(5))

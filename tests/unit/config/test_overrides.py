@@ -132,9 +132,10 @@ def test_topology_argument(path: Path, argument: str, topology: Topology) -> Non
     [
         (
             "rng,5",
-            "unknown generator 'rng'; did you mean 'ring'? (or a file: .toml, .brite, "
+            "unknown generator or shipped topology 'rng'; did you mean 'ring'? (or a file: .toml, .brite, "
             ".graphml, .gml, .xml, .txt, .cch, .intra, .json)",
         ),
+        ("dfnn", "topology 'dfnn'; did you mean 'dfn'?"),
         ("ring,5,6", "too many parameters; expected ring,nodes"),
         ("waxman,5,gamma=1", "unknown parameter 'gamma'; expected one of: alpha, beta"),
         ("waxman,5,nodes=6", "nodes is given twice"),
