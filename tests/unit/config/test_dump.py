@@ -77,6 +77,14 @@ def test_any_experiment_survives_the_run_folder(
     assert _round_trip(tmp_path_factory.mktemp("run"), experiment) == experiment
 
 
+def test_default_is_the_setting_of_the_paper() -> None:
+    experiment = load_experiment(list_experiments()["default"])
+    assert (len(experiment.topology.nodes), len(experiment.topology.links)) == (20, 40)
+    assert (experiment.duration_s, experiment.time_scale, experiment.fastest) == (1800, "auto", 60)
+    # Percentages of senders and receivers, messages per minute, receivers that change, and how often.
+    assert [*vars(experiment.workload).values()][1:6] == [20, 75, 3, 50, 1200]
+
+
 def test_find_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_experiment("default") == list_experiments()["default"]
