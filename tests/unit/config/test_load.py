@@ -156,10 +156,7 @@ _PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
         (
             'name = "full"',
             'name = "../x"',
-            (
-                'name: "../x" is not valid; expected a name of 1 to 100 printable characters '
-                "(at most 200 bytes) without '/' that begins with neither '.' nor '-'"
-            ),
+            'name: "../x" is not valid; expected a name of 1 to 100 printable',
         ),
         ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),
         ("seed = 9", "seed = = 9", "is not valid TOML: Invalid value (at line 2, column 8)"),
@@ -284,12 +281,9 @@ def test_events_must_be_tables(tmp_path: Path) -> None:
 def test_errors_of_topology_files_name_that_file(tmp_path: Path) -> None:
     path = _write(tmp_path, _FULL)
     (tmp_path / "pair.toml").write_text("[[link]]\nu = 0\nv = 0\n", encoding="utf-8")
-    problem = _problems(path)[0]
-    pair = tmp_path / "pair.toml"
-    assert (
-        problem
-        == f"[topology] file: {pair}: line 1: 0-0: joins a node to itself; expected two different nodes"
-    )
+    (problem,) = _problems(path)
+    where = f"[topology] file: {tmp_path / 'pair.toml'}: line 1"
+    assert problem == f"{where}: 0-0: joins a node to itself; expected two different nodes"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

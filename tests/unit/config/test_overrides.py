@@ -96,10 +96,7 @@ def test_problems_say_that_an_override_is_to_blame(path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        (
-            "protocol.hop.limit",
-            "protocol.hop.limit (given as an override): expected KEY=VALUE or SECTION.KEY",
-        ),
+        ("protocol.hop.limit", "protocol.hop.limit (given as an override): expected KEY=VALUE or SECTION."),
         ("protocol.", "expected KEY=VALUE or SECTION.KEY=VALUE"),
         ("time_scal", "unknown key 'time_scal'; did you mean 'time_scale'?"),
         ("protocol.hop_limits", "[protocol]: unknown key 'hop_limits'; did you mean 'hop_limit'?"),

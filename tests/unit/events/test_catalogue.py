@@ -115,16 +115,10 @@ def test_a_flap_takes_the_link_down_for_as_long_as_it_says(tmp_path: Path) -> No
     assert (down["u"], down["v"]) == (up["u"], up["v"]) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("down_s", "problem"),
-    [
-        ("25", r"the last part at 35 is after the end; expected at most 30 \(dura"),
-        ("0", r"down_s: 0 is not valid; expected a number above 0, at most 1e\+09"),
-    ],
-)
-def test_a_flap_ends_later_and_before_the_experiment(tmp_path: Path, down_s: str, problem: str) -> None:
-    with pytest.raises(ExperimentError, match=problem):
-        _load(tmp_path, HEAD + _section("link_flap", 10).replace("down_s = 4", f"down_s = {down_s}"))
+def test_a_flap_ends_before_the_experiment(tmp_path: Path) -> None:
+    text = HEAD + _section("link_flap", 10).replace("down_s = 4", "down_s = 25")
+    with pytest.raises(ExperimentError, match="the last part at 35 is after the end; expected at most 30"):
+        _load(tmp_path, text)
 
 
 # An event that is not one of the shipped ones.
