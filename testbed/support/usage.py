@@ -25,7 +25,7 @@ def start_again_in_huge_pages() -> None:
     """
     if "PYTHONMALLOC" not in os.environ:
         sys.stdout.flush()
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | _HUGE_PAGES)
+        os.execvpe(sys.orig_argv[0], sys.orig_argv, os.environ | _HUGE_PAGES)
     for name, value in _HUGE_PAGES.items():
         # Children, such as Spark, are small.
         if os.environ.get(name) == value:
