@@ -77,9 +77,10 @@ def _answered(arguments: Namespace) -> str:
         given |= paths_from(Path.cwd(), _ask(question, "waxman,50", parse_topology_argument))
     for section, key, default in _ASKED:
         (option,) = (each for each in keys_of(section) if each.key == key)
-        dotted = f"{section}.{key}" if section else key
-        if dotted not in given:
-            given[dotted] = _ask(described(option), default or str(option.default), partial(_valid, option))
+        if _dotted(section, key) not in given:
+            given[_dotted(section, key)] = _ask(
+                described(option), default or str(option.default), partial(_valid, option)
+            )
     options = Option("workload", "string", choices=_WORKLOADS)
     workload = arguments.workload or _ask(f"workload: {options.expected}", "random", partial(_valid, options))
     while arguments.event is None and (event := _ask(f"an event, such as {_EVENT}", "none", _event)):
@@ -102,6 +103,11 @@ def _ask(question: str, default: str, read: Callable[[str], _T]) -> _T:
         except (InputError, ValueError) as error:
             put(str(error))
     return read(default)
+
+
+def _dotted(section: str, key: str) -> str:
+    """Returns a key of a section ("": the top level) as --set names it."""
+    return f"{section}.{key}" if section else key
 
 
 def _valid(option: Option, text: str) -> str:
@@ -153,7 +159,7 @@ def _text(given: Mapping[str, str], workload: str, events: Iterable[Mapping[str,
         named = str(values.get(f"{section}.{choice.key}", choice.default))
         options = (*keys_of(section), *entries_of(section).get(named, ()))
         for option in FILE_OPTIONS if section == "topology" and "topology.file" in values else options:
-            key = f"{section}.{option.key}" if section else option.key
+            key = _dotted(section, option.key)
             known += [] if off else [key]
             is_given = key in values and not off
             try:
@@ -244,4 +250,4 @@ def _names(argument: str, arguments: Namespace) -> Iterable[str]:
 
             for section in ("", *(name for name in SECTIONS if name != "events")):
                 for option in (*keys_of(section), *any_of(entries_of(section))):
-                    yield f"{section}.{option.key}=".lstrip(".")
+                    yield f"{_dotted(section, option.key)}="
