@@ -24,6 +24,7 @@ from pathlib import Path
 
 import psutil
 
+from captures.rundir.capture_list import SMALL_BYTES
 from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.options import SERVICES
@@ -230,8 +231,8 @@ _ACCOUNTING = {
     "spark": (12.0, 50e-6, 1.0e9, 10e3, 2.1e9),
     "duckdb": (0.5, 40e-6, 0.3e9, 1.9e3, math.inf),
 }
-#: Captured frames for each that crosses a link: those of host links count, too. Frames of a small run.
-_CAPTURED_PER_HOP, _SMALL_FRAMES = 2.6, 100_000
+#: Captured frames for each that crosses a link: those of host links count, too; bytes of each in a capture.
+_CAPTURED_PER_HOP, _BYTES_PER_FRAME = 2.6, 200
 #: The control groups (version 2), as this process or its container sees them, and its own.
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 #: Share of the free memory and disk that a run may take without a warning being due.
@@ -320,7 +321,7 @@ def accounting(experiment: Experiment, work: Estimate, engine: str, master: str,
     if engine != "spark":
         return f"{demand_of(engine)} on {ENGINES[engine]}"
     text = f"{demand_of('prepared' if prepared else engine)} on Spark ({master})"
-    return f"{text}. {WHY_SPARK}: {demand_of('duckdb')}" if frames < _SMALL_FRAMES else text
+    return f"{text}. {WHY_SPARK}: {demand_of('duckdb')}" if frames * _BYTES_PER_FRAME < SMALL_BYTES else text
 
 
 def capacity(runs: Path) -> Capacity:
