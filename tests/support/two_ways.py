@@ -145,8 +145,17 @@ class CompiledRouter(CoreRouter):
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
-        given = state, clock or self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered
-        self.plane = DataPlane(*given, meter or Meter(), turn_s)
+        self.plane = DataPlane(
+            state,
+            clock or self.clock,
+            self.buffers,
+            descriptor,
+            MTU,
+            self.recorder,
+            self._delivered,
+            meter or Meter(),
+            turn_s,
+        )
         self.decided = 0
         self.due: float | None = None
 
