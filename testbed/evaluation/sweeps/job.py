@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from captures.accounting.verdict import HOLDS
 from captures.rundir import RunLayout
 from captures.rundir.inputs import Source
-from testbed.evaluation.sweeps.spec import Job, Value
+from testbed.evaluation.sweeps.spec import Job
 from testbed.experiments.config import Experiment
 from testbed.support.errors import RunError
 
@@ -28,6 +28,7 @@ class Row(TypedDict):
     """The results of a run that a sweep keeps.
 
     Attributes:
+        parameters: of a calculation its facts, of any type of JSON.
         keys: the keys of the summary by dotted names; empty if the run failed.
         costs: wall and processor seconds and bytes of memory, which differ from run to run.
         trace: the traceback of a failure, else empty.
@@ -36,7 +37,7 @@ class Row(TypedDict):
     """
 
     identity: str
-    parameters: dict[str, Value]
+    parameters: dict[str, Any]
     seed: int
     error: str | None
     trace: str

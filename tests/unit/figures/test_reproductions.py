@@ -35,7 +35,8 @@ from testbed.evaluation.figures.reproduction import (
 )
 from testbed.evaluation.figures.runner import Origin, Reproduced, figure_job, write_data
 from testbed.evaluation.sweeps import ENGINES
-from testbed.evaluation.sweeps.job import simulate_job
+from testbed.evaluation.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.job import row_of, simulate_job
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.versions import source_version
@@ -45,13 +46,17 @@ from tests.support.simulated import judged_run
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> None:
-    figure = FIGURES[name]()
+def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str, tmp_path: Path) -> None:
+    figure, folder = FIGURES[name](), SweepFolder(tmp_path)
     for size in figure.sizes:
         cases = figure.cases(size)
         assert len({case.label for case in cases}) == len(cases) > 0
         # Of a large grid some.
         for case in cases[:: 1 + len(cases) // 6]:
+            if figure.calculates:
+                job = figure_job(figure, case, 1, "simulate")
+                folder.keep(row_of(job, lambda _: ({}, {})))
+                assert folder.rows([job])
             base = case.facts.get("base") if figure.calculates else None
             overrides = {**case.overrides, **case.facts.get("overrides", {})}
             # The trees of thousands of nodes take seconds, and are checked before a run.
