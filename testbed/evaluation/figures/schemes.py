@@ -59,14 +59,14 @@ class Schemes(
             grid = [
                 (nodes, *shares, layer, every if shares == usual else (_FULL,))
                 for nodes in (50, 100, 200)
-                for shares in product(_ALL_RECEIVERS, _ALL_SENDERS)
+                for shares in (product(_ALL_RECEIVERS, _ALL_SENDERS) if nodes < 200 else (usual,))
                 for layer in LAYERS
             ]
             grid.append((400, *usual, "spt", (_FULL,)))
         elif size == "large":
             grid = [(nodes, _FEW_RECEIVERS, _SENDERS, "spt", (_FULL,)) for nodes in (400, 800, 1_600, 3_200)]
         elif size == "emulated":
-            grid = [(nodes, *usual, "spt", (_FULL,)) for nodes in (50, 100, 200)]
+            grid = [(nodes, *usual, "spt", (_FULL,)) for nodes in (50, 100)]
         else:
             grid = [(25, *usual, layer, every) for layer in LAYERS]
             grid.append((50, *usual, "spt", (_NONE, _FULL)))
