@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -241,6 +242,23 @@ def test_an_accounting_that_is_killed_leaves_no_tables_and_the_next_leaves_all(
     account_directly(run, lambda _: None)
     assert store.lacking(run, TABLES) is None
     assert not (run / "parquet.new").exists()
+
+
+def test_without_an_answer_of_capinfos_the_accounting_is_kept_and_the_verdict_says_so(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = good_run().write(tmp_path / "run")
+    expected = account(run, spark=spark)
+    starved = tmp_path / "bin" / "capinfos"
+    starved.parent.mkdir()
+    starved.write_text("#!/bin/sh\nexec sleep 100\n")
+    starved.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{starved.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("captures.accounting.reconcile._TSHARK_TIMEOUT_S", 0.1)
+    found = account(run, spark=spark)
+    assert found["rests_on"].pop("no_tshark") == "capinfos did not read the captures within 0.1 s"
+    del expected["reconciliation"]["tshark"], expected["rests_on"]["no_tshark"]
+    assert found == {**expected, "accounting_s": found["accounting_s"]}
 
 
 def test_every_stage_of_a_small_run_is_one_task(tmp_path: Path, spark: SparkSession) -> None:

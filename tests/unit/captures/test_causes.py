@@ -318,12 +318,25 @@ def test_a_simulation_without_captures_has_the_numbers_of_its_counters(
     file = tmp_path / "line.toml"
     file.write_text(EXPERIMENT)
     names = (
-        *("verdict", "false_positives", "false_positives_from_network", "frames_by_type"),
+        *("verdict", "deliveries_made", "deliveries_expected", "false_negatives", "false_positives"),
+        *("false_positives_from_network", "messages_sent", "frames_by_type", "control_share"),
         *("messages_received_by_routers", "messages_received_from_network"),
     )
-    found = []
+    summaries = []
     for run in (simulated, judged_run(file, tmp_path / "runs", captures).path):
         with Direct(run) as direct:
-            found.append({name: direct.summary()[name] for name in names})
-    assert found[0] == found[1]
-    assert found[0]["false_positives"] > 0
+            summaries.append(direct.summary())
+    whole, partial = ({name: found[name] for name in names} for found in summaries)
+    assert partial == whole
+    assert whole["false_positives"] > 0
+    # Frames that are not in the captures are in no other total.
+    found = summaries[1]
+    if captures == "links":
+        assert (found["rests_on"]["frames"], found["bytes_by_type"]) == (
+            "captures",
+            summaries[0]["bytes_by_type"],
+        )
+        assert found["reconciliation"]["ovs"]["found"] == 2 * found["frames_captured"] > 0
+    else:
+        assert (found["rests_on"]["frames"], found["bytes_by_type"]) == ("counters of routers", {})
+        assert (found["frames_captured"], found["convergence_s"]) == (0, None)
