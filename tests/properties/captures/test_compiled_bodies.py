@@ -10,17 +10,16 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from captures.frames import CaptureIdentity
-from captures.frames.columns import BODY_COLUMNS, SCHEMA
+from captures.frames.columns import SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.pcap.blocks import Block
-from router.predicates import Message, Predicate, Type
+from router.predicates import Message, Type
 from router.predicates.lexer import KEYWORDS
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
-from router.wire.header import HEADER_LENGTH, node_address
+from router.wire.header import node_address
 from tests.support.compiled_loops import loops
 from tests.support.predicate_worlds import constraints_of, predicates_of
 from tests.support.whole_frames import encode
-from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
 _ANY = CaptureIdentity("any", None)
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.text('ab "\\\n~\x7fé', max_size=6)
@@ -81,30 +80,3 @@ def _assert_equal(payloads: list[bytes], columns: tuple[str, ...] = tuple(SCHEMA
 @given(st.lists(_PAYLOADS, max_size=12))
 def test_well_formed_bodies_have_the_columns_of_the_codec(payloads: list[bytes]) -> None:
     _assert_equal(payloads)
-
-
-@settings(deadline=None)
-@given(st.lists(_PREDICATES, min_size=1, max_size=4), st.data())
-def test_damaged_predicates_have_the_columns_of_the_codec(
-    predicates: list[Predicate], data: st.DataObject
-) -> None:
-    payloads = []
-    for predicate in predicates:
-        payload = bytearray(encode(Frame(FrameType.RA, 9, 4, 2, 63, predicate)))
-        if len(payload) > HEADER_LENGTH:
-            for at in data.draw(st.lists(st.integers(HEADER_LENGTH, len(payload) - 1), max_size=2)):
-                payload[at] = data.draw(st.sampled_from([*range(12), 127, 128, 255]))
-        payloads.append(bytes(payload))
-    _assert_equal(payloads)
-    _assert_equal(payloads, ("undecodable",))
-
-
-def test_vectors_have_the_columns_of_the_codec() -> None:
-    payloads = [
-        *(vector.payload for vector in WHOLE),
-        *(vector.payload for vector in MALFORMED),
-        *(payload for vector in FRAGMENTED for payload in vector.payloads),
-    ]
-    _assert_equal(payloads)
-    for column in (*BODY_COLUMNS, "undecodable"):
-        _assert_equal(payloads, (column,))
