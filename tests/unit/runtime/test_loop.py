@@ -285,10 +285,12 @@ def test_a_signal_that_interrupts_no_call_ends_the_wait_of_compiled_code(
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("turn_s", "messages"), [(TIMEOUT, BATCH), (0.0, 1)], ids=["whole", "cut short"])
+def test_a_turn_begins_with_control_frames(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch, turn_s: float, messages: int
+) -> None:
     """They come before messages that have arrived before them, in the first turn and in the next."""
-    # No turn is cut short.
-    monkeypatch.setattr(module, "_TURN_S", TIMEOUT)
+    monkeypatch.setattr(module, "_TURN_S", turn_s)
     loop = loops.of(ORIGIN.router().core)
     handled: list[str] = []
     handle = loop._handle
@@ -306,46 +308,20 @@ def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch
         if len(handled) == 2 + 3 * BATCH:
             loop.stop()
 
+    turn, deadline = loop._turn, time.monotonic() + TIMEOUT
+
+    def bounded(timeout: float | None) -> bool:
+        # A loop that has lost messages has nothing to wake up for.
+        if time.monotonic() > deadline:
+            loop.stop()
+        return turn(1.0 if timeout is None else min(timeout, 1.0))
+
+    monkeypatch.setattr(loop, "_turn", bounded)
     monkeypatch.setattr(loop, "_handle", noted)
     for seq in range(3 * BATCH):
         inject(FrameType.MSG, seq)
     inject(FrameType.RA, 1)
     loop.run()
     assert handled[0] == "RA 1"
-    assert handled[1 + BATCH] == "RA 2"
+    assert handled[1 + messages] == "RA 2"
     assert [each for each in handled if "MSG" in each] == [f"MSG {seq}" for seq in range(3 * BATCH)]
-
-
-def test_messages_that_take_long_leave_the_others_to_the_next_turns(
-    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Every message takes longer than a turn may last.
-    monkeypatch.setattr(module, "_TURN_S", 0.0)
-    loop = loops.of(ORIGIN.router().core)
-    handled: list[list[int]] = []
-    turn, handle = loop._turn, loop._handle
-    frames = [Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})) for seq in range(10)]
-    deadline = time.monotonic() + TIMEOUT
-
-    def noted(event: Event, *arguments: Any) -> None:
-        handle(event, *arguments)
-        if isinstance(event, FrameReceived):
-            handled[-1].append(event.frame.seq)
-            if sum(map(len, handled)) == 10:
-                loop.stop()
-
-    def counted(timeout: float | None) -> bool:
-        handled.append([])
-        # A router without work reads them in compiled code, and leaves them to the turn.
-        if timeout != 0:
-            while frames:
-                wire.pass_on(0, frames.pop(0))
-        # A loop that has lost them has nothing to wake up for.
-        if time.monotonic() > deadline:
-            loop.stop()
-        return turn(1.0 if timeout is None else min(timeout, 1.0))
-
-    monkeypatch.setattr(loop, "_turn", counted)
-    monkeypatch.setattr(loop, "_handle", noted)
-    loop.run()
-    assert [each for each in handled if each] == [[seq] for seq in range(10)]
