@@ -1,10 +1,10 @@
 """One experiment emulated at several rates of its clock, and simulated: equal deliveries, tables and frames.
 
-Once with receiver advertisements alone, once with sender requests by the count of messages. Where two routers
-ask at the same moment, real time may decide whether one hears the other's replies before it answers or asks,
-and so how many SRs and URs there are: that race alone would explain a difference. Messages here are 0.03 s of
-wall time apart or more, a round of requests takes some milliseconds, and in practice every frame is the same:
-the tests ask for that.
+With receiver advertisements alone, in each scheme, and with sender requests by the count of messages. Where
+two routers ask at the same moment, real time may decide whether one hears the other's replies before it
+answers or asks, and so how many SRs and URs there are: that race alone would explain a difference. Messages
+here are 0.03 s of wall time apart or more, a round of requests takes some milliseconds, and in practice every
+frame is the same: the tests ask for that.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ import pytest
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
+from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.counters import Counters
-from router.protocol.schemes import Row
 from router.wire.header import decode_header
 from tests.support.algebra import covers
 from tests.support.applications import application_events
 from tests.support.command import output_of
-from tests.support.router_tables import by_interface
 
 pytestmark = pytest.mark.emulation
 
@@ -36,19 +35,22 @@ _ETHERNET = 14
 _CORE_COUNTERS = ("dropped", *Counters().as_dict())
 # What was learnt stays fresh, so that no clock decides whether it answers an SR.
 _PULL = '[protocol]\nsr_policy = "count"\nsr_threshold = 4\nur_freshness_s = 10000\n'
-#: Name -> sections of the experiment: both ways of routing, and all three broadcast layers.
+#: The schemes beside `pif` that make tables of predicates.
+_SCHEMES = ("pif-classes", "psf", "ips", "drp")
+#: Name -> sections of the experiment: both ways of routing, all three broadcast layers, the schemes.
 _SECTIONS = {
     "push": "",
     "pull": _PULL,
     "spanning-tree-pull": _PULL + '[broadcast]\nlayer = "spanning-tree"\n',
     "rpf-pull": _PULL + '[broadcast]\nlayer = "rpf"\n',
+    **{scheme: f'[routing]\nscheme = "{scheme}"\n' for scheme in _SCHEMES},
 }
 #: A fixed rate, and one that a governor chooses: it is no faster than the oracle's window allows.
 _RATES = {"4": "4", "auto": '"auto"'}
 _ORACLE = "[oracle]\nin_flight_window_s = 5\n"
 _RUNS = [
     *((rate, sections) for rate in _RATES for sections in ("push", "pull")),
-    *(("4", sections) for sections in ("spanning-tree-pull", "rpf-pull")),
+    *(("4", sections) for sections in ("spanning-tree-pull", "rpf-pull", *_SCHEMES)),
 ]
 #: A ring of five with a chord: nodes 1, 2 and 3 form a triangle, and paths of equal cost exist.
 _HEAD = """
@@ -136,9 +138,10 @@ def test_the_same_messages_are_delivered_to_the_same_nodes(runs: tuple[Path, Pat
     assert set(emulated.values()) == {1}
 
 
-def _tables(run: RunLayout) -> dict[int, list[Row]]:
+def _tables(run: RunLayout) -> dict[int, dict[tuple[int | None, str], Predicate]]:
+    """Node -> interface and scope of a row -> its predicate."""
     return {
-        node: [Row(row["interface"], row["scope"], parse_predicate(row["predicate"])) for row in rows]
+        node: {(row["interface"], row["scope"]): parse_predicate(row["predicate"]) for row in rows}
         for node, rows in read_routing_tables(run).items()
     }
 
@@ -146,13 +149,12 @@ def _tables(run: RunLayout) -> dict[int, list[Row]]:
 def test_every_router_ends_with_the_same_table(runs: tuple[Path, Path]) -> None:
     emulated, simulated = (_tables(RunLayout(run_dir)) for run_dir in runs)
     assert emulated.keys() == simulated.keys() == set(range(5))
-    for node, rows in emulated.items():
-        table, others = by_interface(rows), by_interface(simulated[node])
-        assert table.keys() == others.keys()
-        for interface, predicate in table.items():
-            other = others[interface]
-            assert covers(predicate, other), (node, interface)
-            assert covers(other, predicate), (node, interface)
+    for node, table in emulated.items():
+        assert table.keys() == simulated[node].keys()
+        for row, predicate in table.items():
+            other = simulated[node][row]
+            assert covers(predicate, other), (node, row)
+            assert covers(other, predicate), (node, row)
 
 
 def _pulls(run_dir: Path) -> bool:
