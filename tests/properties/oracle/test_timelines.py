@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from router.predicates import Message, Predicate, Type, Value, matches
+from router.predicates import (
+    STRING_ONLY,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    Value,
+    matches,
+)
 from router.predicates.printer import predicate_to_json
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline
-from tests.support.predicate_worlds import constraints_of, predicates_of
+from tests.support.predicate_worlds import HOSTILE_VALUES, constraints_of, predicates_of
 
 WINDOW_NS = 4
 Span = tuple[int, int]
@@ -107,6 +118,17 @@ def test_the_oracle_selects_what_the_definition_matches(predicate: Predicate, me
     filters = json.loads(json.dumps(predicate_to_json(predicate)))
     attributes = json.loads(json.dumps(message))
     assert bool(PredicateIndex([filters]).matching(attributes)) == matches(predicate, message)
+
+
+@pytest.mark.parametrize("kind", Type)
+def test_each_constraint_selects_the_values_that_the_definition_selects(kind: Type) -> None:
+    values = [value for each in HOSTILE_VALUES.values() for value in each]
+    for operator in (each for each in Operator if kind is Type.STRING or each not in STRING_ONLY):
+        for bound in HOSTILE_VALUES[kind] if operator is not Operator.ANY else [None]:
+            predicate = Predicate((Filter((Constraint("a", kind, operator, bound),)),))
+            index = PredicateIndex([predicate_to_json(predicate)])
+            found = [value for value in values if index.matching({"a": value})]
+            assert found == [value for value in values if matches(predicate, Message({"a": value}))]
 
 
 @settings(max_examples=300)
