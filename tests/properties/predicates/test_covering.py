@@ -184,23 +184,6 @@ def test_what_a_pool_says_does_not_depend_on_its_past(
     assert matched == [any(matches(each, message) for each in table) for message in MIXED_WORLD[::5]]
 
 
-@given(st.lists(predicates("xy", MIXED), max_size=4))
-@settings(max_examples=100, deadline=None)
-def test_a_growing_predicate_matches_what_was_added(parts: list[Predicate]) -> None:
-    builder = PredicateBuilder()
-    added: list[Predicate] = []
-    for part in parts:
-        before, covered = builder.predicate, builder.covers(part)
-        as_text = format_predicate(before)
-        assert builder.add(part) == (not covered)
-        assert covered == (builder.predicate is before)
-        assert format_predicate(before) == as_text, "a view taken earlier stays as it was"
-        added.append(part)
-        view = builder.predicate
-        assert builder.covers(part)
-        assert not [m for m in MIXED_WORLD if matches(view, m) != any(matches(q, m) for q in added)]
-
-
 @given(predicates("xyz", INTEGER_AND_BOOLEAN))
 @settings(max_examples=300, deadline=None)
 def test_simplification_is_exact_idempotent_and_leaves_nothing_needless(p: Predicate) -> None:

@@ -108,15 +108,6 @@ def test_many_filters_are_kept_apart_and_found() -> None:
     assert len(disjoin(simple, parse_predicate("id < 1000"))) == 501
 
 
-def test_a_copy_goes_its_own_way() -> None:
-    builder = PredicateBuilder(parse_predicate('s ** "b" and x = 1 or y = 2'))
-    copy = builder.copy()
-    assert copy.add(EVERYTHING)
-    assert copy.predicate == EVERYTHING
-    assert format_predicate(builder.predicate) == 's ** "b" and x = 1 or y = 2'
-    assert not builder.covers(EVERYTHING)
-
-
 def grid(sides: int, *, hole: bool) -> Predicate:
     """Cells of a chequered square of `sides` rows, made so that no two can be merged."""
     cells = []
@@ -179,10 +170,6 @@ def test_worked_examples(text: str, most: int, expected: str) -> None:
     wide = oversimplify(p, most)
     assert format_predicate(wide) == expected
     assert covers(wide, p)
-
-
-def test_nothing_has_no_filter_to_merge() -> None:
-    assert oversimplify(NOTHING, 1) == NOTHING
 
 
 def test_close_filters_are_merged_before_distant_ones() -> None:

@@ -116,14 +116,6 @@ def test_a_thinned_filter_differs_by_subscriber() -> None:
     assert first.bits.bit_count() == second.bits.bit_count() == 4
 
 
-def test_different_suites_never_match() -> None:
-    message = BloomMessage(Suite(2, 512, 8, 1), (1 << 512) - 1)
-    assert not BloomFilter(Suite(1, 512, 8, 1), 0).matches(message)
-    assert not BloomFilter(Suite(2, 512, 7, 1), 0).matches(message)
-    assert BloomFilter(Suite(2, 512, 8, 1), 0).matches(message)
-    assert BloomFilter(ANY_SUITE, 0).matches(message)
-
-
 @pytest.mark.parametrize(
     ("values", "error"),
     [
@@ -167,20 +159,6 @@ def test_encoded_predicates_drop_filters_that_others_cover() -> None:
         parse_predicate("a = 1")
     )
     assert private.predicate(Predicate((Filter(),))) == BloomPredicate((BloomFilter(private.suite, 0),))
-
-
-def test_minimal_filters_are_those_that_no_other_covers() -> None:
-    source = random.Random(1)
-    suites = (Suite(1, 16, 2, 1), Suite(2, 16, 2, 1))
-    for round_ in range(300):
-        filters = {
-            BloomFilter(source.choice(suites), source.getrandbits(16) & source.getrandbits(16))
-            for _ in range(source.randrange(12))
-        }
-        if round_ % 10 == 0:
-            filters.add(ANY_FILTER)
-        expected = {one for one in filters if not any(other.covers(one) for other in filters - {one})}
-        assert set(minimal(filters)) == expected
 
 
 def test_minimal_filters_of_a_large_predicate_take_no_square_of_time() -> None:
@@ -269,23 +247,3 @@ def test_answers_stay_while_filters_come_and_are_removed(monkeypatch: pytest.Mon
     assert collapsed == 10
     pool.sweep()
     assert len(pool) == len({each for builder, _ in held for each in numbers_in(builder.members)})
-
-
-def test_the_filter_that_matches_everything_replaces_all_others() -> None:
-    """Whichever comes first, with filters of the pool that no table has."""
-    source, pool = random.Random(6), BloomPool()
-    some = BloomPredicate(dict.fromkeys(_drawn(source) for _ in range(2_500)))
-    everything = BloomPredicate([ANY_FILTER])
-    leftovers = BloomPredicate([_drawn(source, Suite(3, 64, 3, 1)) for _ in range(1_500)])
-    pool.numbers(leftovers)
-    for first, second in ((some, everything), (everything, some)):
-        builder = PredicateBuilder(first, pool=pool)
-        assert builder.add(second) == (second is everything)
-        assert builder.predicate == everything
-        united = PredicateBuilder(first, pool=pool)
-        united.unite(PredicateBuilder(second, pool=pool))
-        assert united.predicate == everything
-    assert builder.covers(leftovers)
-    assert pool.covers_all(builder.members, bits_of(pool.numbers(leftovers)))
-    table = PredicateBuilder(leftovers, pool=pool).members
-    assert pool.restricted(builder.members, table) == pool.restricted(table, builder.members) == table
