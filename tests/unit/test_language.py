@@ -91,22 +91,3 @@ def test_no_docstring_begins_with_what() -> None:
 
 def test_the_first_line_of_a_docstring_is_one_sentence() -> None:
     assert _with_long_first_lines(_texts()) == []
-
-
-def test_offences_are_found(tmp_path: Path) -> None:
-    word = _WORDS[0]
-    sources = {
-        "barred": f'# {word.capitalize()} by the caller.\ntext = "{word}"\n',
-        "long": '"""Reads a file. Returns its lines."""\n',
-        "private": 'def _private() -> None:\n    """Does nothing. Returns None."""\n',
-        "second": '"""\nReads a file. Returns its lines.\n"""\n',
-        "valid": '"""Reads a file.\n\nA second sentence. And a third.\n"""\n',
-        "what": 'class Lines:\n    """What a file has."""\n',
-    }
-    (tmp_path / "router").mkdir()
-    for name, source in sources.items():
-        (tmp_path / "router" / f"{name}.py").write_text(source)
-    texts = _texts(tmp_path)
-    assert _with_barred_words(texts) == [f"router/barred.py:1: {word.capitalize()!r}"]
-    assert _that_begin_with_what(texts) == ["router/what.py:2"]
-    assert _with_long_first_lines(texts) == ["router/long.py:1", "router/second.py:1"]

@@ -9,12 +9,11 @@ import duckdb
 import pytest
 
 from captures.accounting.conclusion import recovery
-from captures.accounting.texts import double, experiment_seconds, wall_seconds
+from captures.accounting.texts import double
 from captures.rundir import RunLayout
 from captures.rundir.clock import Clock, ClockPiece, append_piece, read_clock, write_clock
 from captures.rundir.epochs import Change, epochs
 from router.clock import NS, Piece
-from tests.support.clocks import clock_of, lasting_s, times_of
 from tests.support.texts import answer, frames_of, rows_of
 
 STARTED: dict[str, Any] = {"event": "epoch_started", "down_links": [], "down_nodes": []}
@@ -151,21 +150,6 @@ def test_rates_are_those_of_the_workload(run: RunLayout) -> None:
 def test_a_clock_of_one_piece_is_the_rule_of_three() -> None:
     clock = Clock.steady(10 * NS, 20.0)
     assert [clock.experiment_at(t_s * NS) for t_s in (9, 10, 11)] == [-20.0, 0.0, 20.0]
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 40])
-def test_seconds_are_those_of_the_clock(count: int) -> None:
-    clock = clock_of(count)
-    times = times_of(clock)
-    query = (
-        f"select second, {wall_seconds(clock, 'second', 30.0)} from (select time_ns, "
-        f"{experiment_seconds(clock, 'time_ns')} as second from (select unnest(?::bigint[]) as time_ns))"
-    )
-    with duckdb.connect() as database:
-        rows = database.execute(query, [times]).fetchall()
-    assert [second for second, _ in rows] == [clock.experiment_at(time_ns) for time_ns in times]
-    expected = [lasting_s(clock, time_ns, 30.0) for time_ns in times]
-    assert [lasting for _, lasting in rows] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_number_is_read_as_it_is() -> None:

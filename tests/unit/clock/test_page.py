@@ -118,14 +118,6 @@ def test_the_clock_runs_at_the_rate_of_the_piece_in_force(hand: Hand, page: Cloc
     assert (clock.now(), clock.rate) == pytest.approx((2.05 + 0.001 * 1000, 1000.0))
 
 
-def test_a_piece_for_now_supersedes_an_announced_one(hand: Hand, page: ClockPage) -> None:
-    clock = SharedClock(page)
-    announce(page, 0.02, 1000.0)
-    announce(page, 0.0, 0.5)
-    hand.move(0.03)
-    assert (clock.now(), clock.rate) == pytest.approx((0.015, 0.5))
-
-
 def test_the_clock_never_goes_back(hand: Hand, page: ClockPage) -> None:
     clock = SharedClock(page)
     announce(page, 0.0, 1000.0)

@@ -109,22 +109,6 @@ def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
 # The others.
 
 
-def test_a_reply_joins_p0_and_the_replies_from_downstream() -> None:
-    router = set_up()
-    timeout = 1.0 - INITIAL_ROUND_TRIP
-    assert received(router, 11, sr(11)) == [({2, 3}, sr(11, timeout=timeout, hop_limit=8))]
-    assert received(router, 12, ur(11, "x > 5")) == []
-    assert received(router, 12, ur(11, "x > 5")) == []
-    router.handle(SetPredicate(1, parse_predicate("y = 1")), 0.1)
-    # An RA that came after the reply: routers upstream may have dropped it.
-    received(router, 12, ra(12, "x > 3"))
-    assert received(router, 13, ur(11, "z = 1")) == [({1}, ur(11, "x > 3 or y = 1 or z = 1"))]
-    assert router.counters.dropped == {"ur_late": 1}
-    assert received(router, 13, ur(21, "z = 1", seq=3)) == []
-    assert router.counters.dropped == {"ur_late": 1, "ur_unexpected": 1}
-    assert router.idle
-
-
 def test_a_reply_after_a_timeout_is_partial_and_stays_so_upstream() -> None:
     router = set_up()
     received(router, 11, sr(11))

@@ -32,7 +32,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.options import SCHEMES, RouterOptions
+from router.protocol.options import RouterOptions
 from router.wire.frames import Ack, AddressedMessage, Commit, Flags, Frame, FrameType, Hello, SenderRequest
 from tests.support.one_router import (
     BELOW,
@@ -325,16 +325,6 @@ def _delivered(router: Router, number: int, scheme: str = "pif") -> list[int]:
     if scheme.startswith(("drp", "multicast")):
         frame = replace(frame, body=AddressedMessage((NODE,), Message({"x": 1})))
     return [action.seq for action in received(router, 11, frame) if isinstance(action, Deliver)]
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_message_that_is_replayed_is_delivered_once(scheme: str) -> None:
-    router = _router(scheme)
-    delivered = [number for _ in range(500) for number in _delivered(router, 7, scheme)]
-    assert delivered == [7]
-    assert router.counters.dropped == {"message_duplicate": 499}
-    assert router.counters.messages_delivered == 1
-    assert router.counters.messages_received == 500
 
 
 def test_a_replay_goes_on_to_the_neighbours_that_get_the_message() -> None:

@@ -278,16 +278,6 @@ def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> No
     assert len(court.events("router_responsive")) == 1
 
 
-@pytest.mark.attack("forged HELLO")
-def test_a_flood_of_forged_hellos_makes_no_epoch() -> None:
-    court = Court("signed")
-    for number in range(200):
-        court.inside(rogue_signed(hello(VICTIM, INCARNATION + 1 + number, 1)))
-        court.advance(0.01)
-    assert court.epochs() == [1]
-    court.counts({"bad_signature": 200})
-
-
 @pytest.mark.parametrize("kept", [True, False], ids=["windows in a file", "in memory alone"])
 def test_a_controller_that_is_started_again_takes_frames_of_routers(tmp_path: Path, kept: bool) -> None:
     """Its incarnation is above theirs; without its windows, all that they send would be below its floor."""
