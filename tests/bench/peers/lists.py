@@ -1,0 +1,147 @@
+"""Lists of filters in a pool, each of which grows by doubling, and peers whose index is such lists."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from router.native import I64, Array, Tuple
+from tests.bench.peers import Boxes, Ints, Longs, Peer, kernel
+
+#: Entries that are made at a time.
+_CHUNK = 1 << 20
+#: Numbers of the lists, filters and bounds of some entries.
+Entries = tuple[Ints, Ints, Longs]
+
+
+class Lists:
+    """Unsorted lists of entries: a filter, and a bound if the lists are `bounded`.
+
+    Attributes:
+        at: int64 [lists], the first entry of each list in the pool.
+        size, held: int32 [lists], its entries, and those for which it has room.
+        filter: int32, the pool.
+        bound: int64, as long as the pool, or of length 0.
+    """
+
+    def __init__(self, lists: int, chunks: Callable[[], Iterator[Entries]], *, bounded: bool) -> None:
+        """Makes lists without room for further entries; `chunks` yields all entries, at each call."""
+        self.size, self.held = np.zeros(lists, np.int32), np.zeros(lists, np.int32)
+        for numbers, _, _ in chunks():
+            _count(self.held, numbers)
+        self.at = np.cumsum(self.held, dtype=np.int64) - self.held
+        self._used = np.array([self.held.sum(dtype=np.int64)])
+        self.filter = np.zeros(self._used[0], np.int32)
+        self.bound = np.zeros(self._used[0] if bounded else 0, np.int64)
+        for entries in chunks():
+            self.add(entries)
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """For compiled code: at, size, filter, bound."""
+        return self.at, self.size, self.filter, self.bound
+
+    def add(self, entries: Entries) -> None:
+        done = 0
+        while (done := _add(self.state, self.held, self._used, entries, done)) < len(entries[0]):
+            room = 2 * len(self.filter) + 2 * int(self.held[entries[0][done]]) + 64
+            self.filter = np.concatenate([self.filter, np.zeros(room, np.int32)])
+            self.bound = np.concatenate([self.bound, np.zeros(room if len(self.bound) else 0, np.int64)])
+
+    def discard(self, entries: Entries) -> None:
+        """Removes a filter from lists that have it."""
+        _discard(self.state, entries)
+
+
+@kernel
+def _count(size: Array, numbers: Array) -> None:
+    for at in range(len(numbers)):
+        size[numbers[at]] += 1
+
+
+@kernel
+def _add(state: Tuple, held: Array, used: Array, entries: Tuple, done: I64) -> I64:
+    """Adds the entries from number `done` on; returns the first that the pool has no room for."""
+    at, size, filters, bounds = state
+    numbers, added, keys = entries
+    for entry in range(done, len(numbers)):
+        own = numbers[entry]
+        if size[own] == held[own]:
+            room = max(4, 2 * held[own])
+            if used[0] + room > len(filters):
+                return entry
+            for offset in range(size[own]):
+                filters[used[0] + offset] = filters[at[own] + offset]
+                if len(bounds):
+                    bounds[used[0] + offset] = bounds[at[own] + offset]
+            at[own], held[own] = used[0], room
+            used[0] += room
+        place = at[own] + size[own]
+        filters[place] = added[entry]
+        if len(bounds):
+            bounds[place] = keys[entry]
+        size[own] += 1
+    return len(numbers)
+
+
+@kernel
+def _discard(state: Tuple, entries: Tuple) -> None:
+    at, size, filters, bounds = state
+    numbers, gone, _ = entries
+    for entry in range(len(numbers)):
+        own = numbers[entry]
+        place, last = at[own], at[own] + size[own] - 1
+        while filters[place] != gone[entry]:
+            place += 1
+        filters[place] = filters[last]
+        if len(bounds):
+            bounds[place] = bounds[last]
+        size[own] -= 1
+
+
+class ListPeer(Peer):
+    """A peer whose index is `Lists`; a filter's entries follow from its intervals.
+
+    Attributes:
+        bounded: see `Lists`.
+        enter: the kernel, (layout, boxes, first, last, numbers, filters, bounds) -> (next, entries): writes
+            the entries of the filters first to next - 1 to the last three arguments, of as many filters as
+            there is room for; a filter whose count is -1 has none.
+        layout: the arrays that `enter` reads, in a tuple.
+        lists: the lists.
+    """
+
+    bounded: ClassVar[bool] = False
+    enter: ClassVar[Callable[..., tuple[int, int]]]
+
+    @property
+    @abstractmethod
+    def layout(self) -> tuple[Any, ...]: ...
+
+    def __init__(self, boxes: Boxes) -> None:
+        super().__init__(boxes)
+        self._buffer = np.empty(_CHUNK, np.int32), np.empty(_CHUNK, np.int32), np.empty(_CHUNK, np.int64)
+
+    def file(self, lists: int) -> None:
+        """Makes `lists`, once `layout` is known."""
+        self.lists = Lists(lists, lambda: self._entries(0, self.boxes.room), bounded=self.bounded)
+
+    def _entries(self, first: int, last: int) -> Iterator[Entries]:
+        while first < last:
+            after, count = self.enter(self.layout, self.boxes.state, first, last, *self._buffer)
+            if after == first:
+                raise MemoryError(f"a filter has more than {_CHUNK:,} entries")
+            numbers, filters, bounds = self._buffer
+            yield numbers[:count], filters[:count], bounds[:count]
+            first = after
+
+    def _insert(self, number: int) -> None:
+        for entries in self._entries(number, number + 1):
+            self.lists.add(entries)
+
+    def _delete(self, number: int) -> None:
+        for entries in self._entries(number, number + 1):
+            self.lists.discard(entries)
