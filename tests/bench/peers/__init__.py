@@ -184,8 +184,10 @@ def accepts(boxes: Tuple, number: I64, space: Tuple) -> Flag:
     first, count, slot, low, high = boxes
     key_of, epochs, epoch = space
     for row in range(first[number], first[number] + count[number]):
-        key = key_of[slot[row]]
-        if epochs[slot[row]] != epoch[0] or key < low[row] or key > high[row]:
+        # Numba tests signed indices for negative ones.
+        own = np.uint32(slot[row])
+        key = key_of[own]
+        if epochs[own] != epoch[0] or key < low[row] or key > high[row]:
             return False
     return True
 

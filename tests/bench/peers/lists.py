@@ -23,7 +23,7 @@ class Lists:
     Attributes:
         at: int64 [lists], the first entry of each list in the pool.
         size, held: int32 [lists], its entries, and those for which it has room.
-        filter: int32, the pool.
+        filter: uint32, the pool; Numba would test the index that a signed number gives for a negative one.
         bound: int64, as long as the pool, or of length 0.
     """
 
@@ -34,7 +34,7 @@ class Lists:
             _count(self.held, numbers)
         self.at = np.cumsum(self.held, dtype=np.int64) - self.held
         self._used = np.array([self.held.sum(dtype=np.int64)])
-        self.filter = np.zeros(self._used[0], np.int32)
+        self.filter = np.zeros(self._used[0], np.uint32)
         self.bound = np.zeros(self._used[0] if bounded else 0, np.int64)
         for entries in chunks():
             self.add(entries)
@@ -48,7 +48,7 @@ class Lists:
         done = 0
         while (done := _add(self.state, self.held, self._used, entries, done)) < len(entries[0]):
             room = 2 * len(self.filter) + 2 * int(self.held[entries[0][done]]) + 64
-            self.filter = np.concatenate([self.filter, np.zeros(room, np.int32)])
+            self.filter = np.concatenate([self.filter, np.zeros(room, np.uint32)])
             self.bound = np.concatenate([self.bound, np.zeros(room if len(self.bound) else 0, np.int64)])
 
     def discard(self, entries: Entries) -> None:
