@@ -144,6 +144,21 @@ def test_an_offset_is_bounded_by_the_files_that_are_there(tmp_path: Path) -> Non
     assert {Path(path).stem for path in end} == {str(number) for number in range(60 - 3 - 16, 60)}
 
 
+def test_files_that_grew_last_are_kept_in_an_offset_when_all_are_gone(tmp_path: Path) -> None:
+    following = _following(tmp_path)
+    files = [tmp_path / f"{number:02}.pcap" for number in range(20)]
+    for file in files:
+        file.write_bytes(pcap(PACKETS[:1]))
+    end = following.latestOffset({})
+    # Those that came first grow last.
+    for file in files[:4]:
+        file.write_bytes(pcap(PACKETS[:2]))
+    end = following.latestOffset(end)
+    for file in files:
+        file.unlink()
+    assert sorted(following.latestOffset(end)) == list(map(str, files[:4] + files[8:]))
+
+
 def test_files_that_do_not_change_are_not_read_at_each_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

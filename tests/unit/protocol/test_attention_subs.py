@@ -344,6 +344,23 @@ def test_what_leaves_the_cache_or_its_index_while_a_sub_waits_is_not_sent(
     assert types(actions) == ["PUB"] * 7 + ["SUB"]
 
 
+def test_a_new_round_cancels_both_the_push_and_the_search_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
+    router = attention_router(strategy="pdp")
+    for _ in range(6):
+        upload(router, x=1)
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB"]
+    # The search goes on at 9 s, and so does the push, which falls due then.
+    assert [types(router.handle(Tick(), 9.0)) for _ in range(2)] == [["PUB"], ["PUB"]]
+    received(router, 11, sub(body=replace(SUB, round=1, nonce=2, remaining=100)), 9.0)
+    (entry,) = state_of(router).table
+    waiting = [timer for _, _, timer in state_of(router).searches._timers if timer.run is not None]
+    assert len(waiting) == 2
+    assert set(waiting) == {entry.push, entry.rest}
+
+
 def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
     router = attention_router(top_up_s=2.0)
     number, actions = register(router, 5)

@@ -57,6 +57,23 @@ def test_a_long_frame_is_sent_in_parts_and_others_wait_behind_it() -> None:
     assert queue.counts == {"RA": count, "SR": 1}
 
 
+def test_messages_wait_while_a_full_device_keeps_frames_that_go_first() -> None:
+    control = _Queue(_Device(room=1))
+    messages = _Queue(_Device(), first=control)
+    for queue in (control, control, messages, messages):
+        queue.send("SR" if queue is control else "MSG", [b"frame"], 1.0)
+    assert (len(control), len(messages)) == (1, 2)
+    # Room in the socket of messages does not help: their turn has not come.
+    assert (control.wants_write, messages.wants_write, messages.retry_at) == (True, False, None)
+    messages.flush(1.0)
+    assert messages.device.taken == []
+    control.device.room = 10
+    control.flush(2.0)
+    assert messages.wants_write
+    messages.flush(2.0)
+    assert (control.device.taken, messages.device.taken) == ([b"frame"] * 2, [b"frame"] * 2)
+
+
 def test_messages_pass_the_rest_of_a_long_frame_that_the_next_turn_sends() -> None:
     control = _Queue(_Device())
     messages = _Queue(_Device(), first=control)
