@@ -18,7 +18,6 @@ import pytest
 from router.predicates import Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.services.exhaustive import ExhaustiveSession
-from router.runtime import commands
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
 from tests.support.polling import TIMEOUT, wait_for
@@ -256,30 +255,6 @@ def test_types_survive_the_socket(node: Node) -> None:
     assert {name: type(value) for name, value in got.items()} == {
         name: type(value) for name, value in attributes.items()
     }
-
-
-def test_requests_may_be_pipelined_without_waiting(node: Node) -> None:
-    received = 0
-
-    def waiting() -> str | None:
-        nonlocal received
-        received += sum(len(client.read_events()) for client in clients)
-        outstanding = sum(client.outstanding for client in clients)
-        return f"{outstanding} requests, {received} deliveries" if outstanding else None
-
-    with ExitStack() as stack:
-        clients = [stack.enter_context(node.client(f"driver-{number}")) for number in range(20)]
-        for client in clients:
-            client.start(commands.set_predicate("x >= 0"))
-        wait_for(waiting)
-        for x in range(5):
-            for client in clients:
-                client.start(commands.send_message(Message({"x": x})))
-        wait_for(waiting)
-        assert received + sum(len(arrived(client)) for client in clients) == 20 * 5 * 20
-    # The router withdraws the last predicate a moment after it has forgotten the connection.
-    wait_for(lambda: str(predicates_of(node.router)) if predicates_of(node.router) else None)
-    assert len(node.applications) == 0
 
 
 def raw(node: Node) -> socket.socket:
