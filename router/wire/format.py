@@ -1,7 +1,7 @@
 """The wire format as tables: names, numbers, layouts, and a sentence for each.
 
-Data only. This module has the numbers, the forms of rows, and the header with what frames the body; frame
-types and reasons are in `format_frames`, TLVs and values in `format_tlvs`.
+The module has the numbers, the forms of rows, and the header; all other rows are in format.toml. The numbers
+and the header are in the machine code of compiled loops, which is kept by the state of Python modules alone.
 
 Derived from the tables: the constants of the struct codec (`header`, `tlv`), the Scapy layers (`layers`), the
 NumPy record of the captures (`captures.frames.decoder`), the numbers in compiled loops, the constants of the
@@ -13,10 +13,16 @@ The sentences are Markdown. Types and operators of values are the model's (`rout
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag, StrEnum
+from importlib.resources import files
+from typing import Any
 
 from router.predicates import SYMBOLS, Operator, Type
+from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.predicates.encoded.encodings import ENCODINGS
 
 VERSION = 1
@@ -24,10 +30,13 @@ VERSION = 1
 MAX_BODY_LENGTH = 16 * 1024 * 1024
 #: Most nodes that a message is addressed to, so that the memory of a receiver has a bound.
 MAX_DESTINATIONS = 65_536
+SIGNATURE_BYTES = 64
+#: Bytes of the tag of a hop.
+TAG_BYTES = 16
 
 
 class FrameType(IntEnum):
-    """Numbers of the frame types; `format_frames.FRAMES` describes them."""
+    """Numbers of the frame types; `FRAMES` describes them."""
 
     MSG = 1
     RA = 2
@@ -48,7 +57,7 @@ class FrameType(IntEnum):
 
 
 class Tlv(IntEnum):
-    """Numbers of the TLV types; `format_tlvs.TLVS` describes them. 0 is invalid: zero bytes are no TLVs."""
+    """Numbers of the TLV types; `TLVS` describes them. 0 is invalid: zero bytes are no TLVs."""
 
     ATTRIBUTE = 1
     FILTER = 2
@@ -73,7 +82,7 @@ class Tlv(IntEnum):
 
 
 class Flags(IntFlag):
-    """Bits of the header's `flags`; `FLAGS` describes them."""
+    """Bits of the header's `flags`; `BITS` describes them."""
 
     NONE = 0
     PARTIAL = 1
@@ -84,7 +93,7 @@ class Flags(IntFlag):
 
 
 class SubscriptionFlags(IntFlag):
-    """Bits of `subscription_flags`; `SUBSCRIPTION_FLAGS` describes them."""
+    """Bits of `subscription_flags`; `BITS` describes them."""
 
     NONE = 0
     REFRESHED = 1
@@ -92,7 +101,7 @@ class SubscriptionFlags(IntFlag):
 
 
 class PublicationFlags(IntFlag):
-    """Bits of `publication_flags`; `PUBLICATION_FLAGS` describes them."""
+    """Bits of `publication_flags`; `BITS` describes them."""
 
     NONE = 0
     PENDING = 1
@@ -216,7 +225,7 @@ class FrameFormat:
 class TlvFormat:
     """A TLV type: the layout of its value.
 
-    `format_frames.FRAMES` lists the frames in which it occurs.
+    `FRAMES` lists the frames in which it occurs.
     """
 
     type: Tlv
@@ -293,54 +302,8 @@ HEADER = (
     Field("reserved", Layout.U16, "Reserved", "0"),
 )
 
-FLAGS: dict[IntFlag, tuple[str, str]] = {
-    Flags.PARTIAL: (
-        "Partial update reply",
-        "of a UR: a downstream router is missing from it, because its sender gave up waiting",
-    ),
-    Flags.IDENTIFIED: (
-        "Identified receiver advertisement",
-        "of an RA: its predicate replaces that of every earlier RA of the issuer, by `seq`; without a filter "
-        "it withdraws the predicate",
-    ),
-    Flags.TAGGED: (
-        "Tagged",
-        "behind the body, before any padding, is a trailer with the tags of this hop, below",
-    ),
-    Flags.SIGNED: ("Signed", "behind the body, before any trailer, is a signature of the whole frame, below"),
-    Flags.RELIABLE: ("Reliable", "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT"),
-}
+# --- The tables of format.toml ----------------------------------------------------------------------------
 
-SUBSCRIPTION_FLAGS: dict[IntFlag, tuple[str, str]] = {
-    SubscriptionFlags.REFRESHED: (
-        "Refreshed",
-        "the subscription had a round before: publications that earlier rounds got are not sent to it",
-    ),
-    SubscriptionFlags.TOP_UP: ("Top-up", "a second SUB of the round, for the publications that are missing"),
-}
-
-PUBLICATION_FLAGS: dict[IntFlag, tuple[str, str]] = {
-    PublicationFlags.PENDING: (
-        "Pending",
-        "the publication is sent to other routers for the first time (the paper's flag PF)",
-    ),
-    PublicationFlags.CUSTODY: (
-        "Custody",
-        "of a FLUSH: the receiver is to hold the publication in the place of the sender",
-    ),
-    PublicationFlags.TAKEN: (
-        "Taken",
-        "of a FLUSH, the answer to CUSTODY: the receiver holds the publication",
-    ),
-    PublicationFlags.REFUSED: ("Refused", "of a FLUSH, the answer to CUSTODY: the receiver refuses it"),
-}
-
-#: Table -> bit -> a few words, shown by Wireshark, and a sentence.
-BITS = {
-    Names.FLAGS: FLAGS,
-    Names.SUBSCRIPTION_FLAGS: SUBSCRIPTION_FLAGS,
-    Names.PUBLICATION_FLAGS: PUBLICATION_FLAGS,
-}
 #: Table -> number -> its name.
 NAMES: dict[Names, dict[int, str]] = {
     Names.FRAME_TYPES: {int(type_): type_.name for type_ in FrameType},
@@ -349,37 +312,75 @@ NAMES: dict[Names, dict[int, str]] = {
     Names.ENCODINGS: {ENCODINGS[name].number: name for name in ENCODINGS},
 }
 
+_FILE: dict[str, Any] = tomllib.loads(files(__package__).joinpath("format.toml").read_text(encoding="utf-8"))
+_NUMBERS: dict[str, object] = {
+    "MAX_BODY_MIB": MAX_BODY_LENGTH >> 20,
+    "MAX_DESTINATIONS": MAX_DESTINATIONS,
+    "VERSION": VERSION,
+    "SIGNATURE_BYTES": SIGNATURE_BYTES,
+    "TAG_BYTES": TAG_BYTES,
+    "BITS_MAX": BITS_MAX,
+    "HASHES_MAX": HASHES_MAX,
+    "ENCODINGS": ", ".join(f"{number} {name}" for number, name in NAMES[Names.ENCODINGS].items()),
+}
 
-# --- The signature ----------------------------------------------------------------------------------------
 
-#: Bytes of a signature.
-SIGNATURE_BYTES = 64
-SIGNATURE = Field(
-    "signature",
-    Layout.OCTETS,
-    "Signature",
-    f"{SIGNATURE_BYTES} octets: Ed25519 (RFC 8032), by the issuer; of a UR or XUR by the router that sends "
-    "it, of TABLE and COMMIT by the controller",
-)
+def _fields(rows: Iterable[Any]) -> Iterator[Field]:
+    for row in rows:
+        if isinstance(row, str):
+            yield from _fields(_FILE["shared"][row])
+            continue
+        name, layout, label, sentence, *more = row
+        options = dict(*more)
+        if "names" in options:
+            options["names"] = Names(options["names"])
+        if "records" in options:
+            options["records"] = RECORDS[options["records"]]
+        yield Field(name, Layout(layout), label, sentence.format(**_NUMBERS), **options)
 
-# --- The trailer ------------------------------------------------------------------------------------------
 
-#: Bytes of a tag.
-TAG_BYTES = 16
+#: Table -> bit -> a few words, shown by Wireshark, and a sentence.
+BITS: dict[Names, dict[IntFlag, tuple[str, str]]] = {
+    names: {flags[name]: (label, sentence) for name, (label, sentence) in _FILE["bits"][names.name].items()}
+    for names, flags in (
+        (Names.FLAGS, Flags),
+        (Names.SUBSCRIPTION_FLAGS, SubscriptionFlags),
+        (Names.PUBLICATION_FLAGS, PublicationFlags),
+    )
+}
+for _names, _bits in BITS.items():
+    _meanings = "; ".join(f"{int(bit)}: {bit.name}, {sentence}" for bit, (_, sentence) in _bits.items())
+    _NUMBERS[_names.name] = f"{_meanings}; other bits are sent as 0 and ignored when read"
+
+SIGNATURE, TAG = _fields(("SIGNATURE", "TAG"))
 #: The numbers of the trailer; the tags follow them.
-TRAILER = (
-    Field("hop_key", Layout.U32, "Key of the hop", "number of the network key"),
-    Field(
-        "hop_counter",
-        Layout.U64,
-        "Counter of the hop",
-        "greater than in every frame of the same stream that the sender sent before; a sender has two "
-        "streams: MSG, XMSG and PUB, and all other types. The high 32 bits are its incarnation, so that a "
-        "restart goes on above",
-    ),
-    Field("tag_count", Layout.U8, "Number of tags", "one for each receiver"),
+TRAILER = tuple(_fields(("TRAILER",)))
+#: The records of the TLVs, by name.
+RECORDS: dict[str, Record] = {}
+for _name, _row in _FILE["records"].items():
+    RECORDS[_name] = Record(_name, tuple(_fields(_row["fields"])), _row["sentence"])
+TLVS = tuple(
+    TlvFormat(Tlv[name], tuple(_fields(row["fields"])), row["sentence"].format(**_NUMBERS))
+    for name, row in _FILE["tlvs"].items()
 )
-TAG = Field("hop_tag", Layout.OCTETS, "Tag of the hop", f"{TAG_BYTES} octets, `tag_count` times")
+FRAMES = tuple(
+    FrameFormat(
+        FrameType[name],
+        row["direction"],
+        tuple((Tlv[name], Occurs(occurs)) for name, occurs in re.findall(r"(\w+)(\W?)(?: |$)", row["tlvs"])),
+        row["sentence"],
+    )
+    for name, row in _FILE["frames"].items()
+)
+#: In the header, in the order in which a reader checks.
+REASONS = tuple(
+    ReasonFormat(DecodeReason[name], part, label, sentence.format(**_NUMBERS))
+    for part in Part
+    for name, (label, sentence) in _FILE["reasons"][part.value].items()
+)
+#: Value type -> (bytes of the value, what they are).
+VALUES = {Type[name]: (size, text) for name, (size, text) in _FILE["values"].items()}
+OPERATORS: dict[Operator, str] = {Operator[name]: text for name, text in _FILE["operators"].items()}
 
 # --- Sets of frame types ----------------------------------------------------------------------------------
 

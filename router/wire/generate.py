@@ -17,27 +17,31 @@ from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.wire.format import (
     BITS,
     CONFIRMED,
-    FLAGS,
+    FRAMES,
     HEADER,
     MAX_BODY_LENGTH,
     MAX_DESTINATIONS,
     NAMES,
+    OPERATORS,
+    REASONS,
+    RECORDS,
     SIGNATURE,
     SIGNATURE_BYTES,
     TAG,
     TAG_BYTES,
+    TLVS,
     TRAILER,
+    VALUES,
     VERSION,
     Field,
     Flags,
     FrameType,
     Layout,
+    Names,
     Occurs,
     Part,
     Tlv,
 )
-from router.wire.format_frames import FRAMES, REASONS
-from router.wire.format_tlvs import OPERATORS, RECORDS, TLVS, VALUES
 from router.wire.header import ETHERTYPE, HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
 from router.wire.tlv import TLV_HEADER_LENGTH
 
@@ -166,7 +170,7 @@ def _numbers(fields: Iterable[Field]) -> str:
 def _body_fields() -> list[Field]:
     """The fields of TLVs and records, each name once."""
     found: dict[str, Field] = {}
-    for fields in (*(row.fields for row in TLVS), *(record.fields for record in RECORDS)):
+    for fields in (*(row.fields for row in TLVS), *(record.fields for record in RECORDS.values())):
         for field in fields:
             found.setdefault(field.name, field)
     return list(found.values())
@@ -188,7 +192,7 @@ def _proto_fields(field: Field) -> Iterator[str]:
     elif field.layout in (Layout.TEXT, Layout.VALUE):
         made = f"string({name}, base.UNICODE)"
     elif field.layout is Layout.BITS:
-        mask = next(masks[field.name] for masks in map(masks_of, RECORDS) if field.name in masks)
+        mask = next(masks[field.name] for masks in map(masks_of, RECORDS.values()) if field.name in masks)
         made = (
             f"bool({name}, 16, nil, {mask})" if field.bits == 1 else f"uint16({name}, base.DEC, nil, {mask})"
         )
@@ -250,7 +254,7 @@ _TABLES: dict[str, Callable[[], str]] = {
     ),
     "flags": lambda: _rows(
         *("bit", "flag", "meaning"),
-        rows=[(f"`0x{int(flag):02x}`", flag.name, sentence) for flag, (_, sentence) in FLAGS.items()],
+        rows=[(f"`0x{int(bit):02x}`", bit.name, text) for bit, (_, text) in BITS[Names.FLAGS].items()],
     ),
     "signature": lambda: _rows(
         *("size", "field", "meaning"), rows=[("octets", f"`{SIGNATURE.name}`", SIGNATURE.sentence)]
@@ -279,7 +283,7 @@ _TABLES: dict[str, Callable[[], str]] = {
             (owner if field is fields[0] else "", _size(field), f"`{field.name}`", field.sentence)
             for owner, fields in (
                 *((row.type.name, row.fields) for row in TLVS),
-                *((f"*{record.name}*", record.fields) for record in RECORDS),
+                *((f"*{record.name}*", record.fields) for record in RECORDS.values()),
             )
             for field in fields
         ],
@@ -310,7 +314,7 @@ BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
 def _marks(path: Path, name: str) -> tuple[str, str]:
     """The lines around a block."""
     if path.suffix == ".lua":
-        source = "made from router/wire/format*.py by `python -m router.wire.generate`"
+        source = "made from router/wire/format.* by `python -m router.wire.generate`"
         return f"-- BEGIN {name}, {source}\n", f"-- END {name}\n"
     return f"<!-- BEGIN {name} -->\n", f"<!-- END {name} -->\n"
 

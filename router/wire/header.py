@@ -18,10 +18,12 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from router.wire.format import (
+    FRAMES,
     HEADER as FIELDS,
     MAX_BODY_LENGTH,
     NAMES,
     SIGNATURE_BYTES,
+    TLVS,
     VERSION,
     DecodeReason,
     Field,
@@ -34,8 +36,6 @@ from router.wire.format import (
     Tlv,
     TlvFormat,
 )
-from router.wire.format_frames import FRAMES
-from router.wire.format_tlvs import TLVS
 
 ETHERTYPE = 0x88B5
 #: EtherType of IPv4, which an emulation can carry beside CBCB.

@@ -34,9 +34,17 @@ from scapy.packet import Packet, Padding, Raw, bind_layers
 from router.predicates import Operator, Type, Value
 from router.wire import format
 from router.wire.authentication import HEAD as TRAILER_HEAD, trailer_length
-from router.wire.format import MAX_BODY_LENGTH, SIGNATURE_BYTES, TAG_BYTES, Flags, FrameType, Layout, Tlv
-from router.wire.format_frames import FRAMES
-from router.wire.format_tlvs import TLVS
+from router.wire.format import (
+    FRAMES,
+    MAX_BODY_LENGTH,
+    SIGNATURE_BYTES,
+    TAG_BYTES,
+    TLVS,
+    Flags,
+    FrameType,
+    Layout,
+    Tlv,
+)
 from router.wire.header import ETHERTYPE, HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, decode_value, encode_value, tlvs
 

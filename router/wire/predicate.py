@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.predicates import STRING_ONLY, SYMBOLS, Constraint, Filter, Operator, Predicate, Type
-from router.wire.format import DecodeReason, FrameType, Tlv
-from router.wire.format_tlvs import CONSTRAINT
+from router.wire.format import RECORDS, DecodeReason, FrameType, Tlv
 from router.wire.frames import ClassifiedPredicate
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
 from router.wire.tlv import (
@@ -22,7 +21,7 @@ from router.wire.tlv import (
 )
 
 #: Of a constraint, after the name: type, operator, value length.
-_AFTER_NAME = struct_of(CONSTRAINT.fields[2:])
+_AFTER_NAME = struct_of(RECORDS["CONSTRAINT"].fields[2:])
 _CLASS_NODE = struct_of(TLV_FORMATS[Tlv.CLASS_NODE].fields)
 _OPERATORS: dict[int, Operator] = {int(operator): operator for operator in Operator}
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 
 from router.predicates import STRING_MAX_BYTES, Type, Value
-from router.wire.format import DecodeReason, FrameType, Occurs, Tlv
-from router.wire.format_frames import FRAMES
+from router.wire.format import FRAMES, DecodeReason, FrameType, Occurs, Tlv
 from router.wire.header import SIZES, TLV_FORMATS, DecodeError, struct_of
 
 TLV_HEADER = struct.Struct("!BI")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.wire.format_tlvs import CHILD
+from router.wire.format import RECORDS
 from router.wire.header import masks_of
 
 #: Of `frames.BroadcastTable.class_of`: as wide as the field `class_number` of the format.
 CLASS_DTYPE = np.dtype(np.uint16)
 #: A router's trees have at most so many classes: the numbers of the field `class_number` but 0.
 CLASS_MAX = int(np.iinfo(CLASS_DTYPE).max)
-#: Bits of a child as sent (`format_tlvs.CHILD`): two flags and its interface.
-REUSABLE, OFF_TREE, CHILD_MAX = masks_of(CHILD).values()
+#: Bits of a child as sent (record CHILD): two flags and its interface.
+REUSABLE, OFF_TREE, CHILD_MAX = masks_of(RECORDS["CHILD"]).values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@
 
 local cbcb = Proto("cbcb", "Content-based networking (CBCB)")
 
--- BEGIN constants, made from router/wire/format*.py by `python -m router.wire.generate`
+-- BEGIN constants, made from router/wire/format.* by `python -m router.wire.generate`
 local ETHERTYPE = 0x88B5
 local VERSION, HEADER_LENGTH = 1, 32
 local TLV_HEADER_LENGTH = 5

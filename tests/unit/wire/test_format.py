@@ -14,9 +14,7 @@ from router.predicates import Constraint, Filter, Message, Operator, Predicate, 
 from router.predicates.parser import parse_predicate
 from router.wire import codec, format, layers
 from router.wire.bodies import BODIES
-from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Occurs, Part, Tlv
-from router.wire.format_frames import FRAMES, REASONS
-from router.wire.format_tlvs import OPERATORS, TLVS, VALUES
+from router.wire.format import HEADER, DecodeReason, FrameType, Occurs, Part, Tlv
 from router.wire.frames import Frame
 from router.wire.generate import BLOCKS, generated
 from router.wire.header import (
@@ -35,13 +33,13 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented,
 
 
 def test_every_number_has_one_row() -> None:
-    assert [row.type for row in FRAMES] == list(FrameType) == list(BODIES)
-    assert [row.type for row in TLVS] == list(Tlv)
-    assert {row.reason for row in REASONS} == set(DecodeReason)
-    assert len(REASONS) == len(DecodeReason)
-    assert list(VALUES) == list(Type)
-    assert list(OPERATORS) == list(Operator)
-    assert list(format.FLAGS) == list(Flags)
+    assert [row.type for row in format.FRAMES] == list(FrameType) == list(BODIES)
+    assert [row.type for row in format.TLVS] == list(Tlv)
+    assert {row.reason for row in format.REASONS} == set(DecodeReason)
+    assert len(format.REASONS) == len(DecodeReason)
+    assert list(format.VALUES) == list(Type)
+    assert list(format.OPERATORS) == list(Operator)
+    assert all(list(bits) == list(type(next(iter(bits)))) for bits in format.BITS.values())
 
 
 def test_the_header_is_that_of_the_codec() -> None:
@@ -70,7 +68,7 @@ _EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("row", FRAMES, ids=lambda row: row.type.name)
+@pytest.mark.parametrize("row", format.FRAMES, ids=lambda row: row.type.name)
 def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
     for tlv in Tlv:
         occurs = dict(row.tlvs).get(tlv)
@@ -108,7 +106,7 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
 
 def test_reasons_of_the_header_are_found_in_the_header() -> None:
     """`decode_header` refuses a frame exactly when the reason is one of the header."""
-    in_header = {row.reason.value for row in REASONS if row.part is Part.HEADER}
+    in_header = {row.reason.value for row in format.REASONS if row.part is Part.HEADER}
     for vector in MALFORMED:
         try:
             decode_header(vector.payload)
