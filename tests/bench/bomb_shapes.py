@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,14 +16,10 @@ from router.predicates.encoded import (
     Suite,
     algebra as bloom_budget,
 )
-from router.predicates.printer import format_predicate
 from router.protocol.options import RouterOptions
-from router.runtime.lines import REQUEST_LIMIT
 from router.wire import private
 from router.wire.predicate import encode_predicate
 
-#: Weight of the predicate of each of many applications.
-_SMALL_WEIGHT = 400
 #: The bounds of a router.
 _OPTIONS = RouterOptions()
 _SUBSTRING, _PREFIX, _SUFFIX = Operator.SUBSTRING, Operator.PREFIX, Operator.SUFFIX
@@ -177,59 +172,8 @@ def messages(shape: str) -> Iterator[Message]:
         yield Message({"s": text, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
 
 
-def declared(predicate: Predicate) -> Predicate:
-    """The leading filters, or constraints of a single filter, that a router takes in a request."""
-    filters: Sequence[Filter | BloomFilter] = (
-        predicate.encoded if isinstance(predicate, BloomPredicate) else predicate.filters
-    )
-    filters = filters[: _OPTIONS.predicate_filters]
-    while (
-        len(json.dumps(json_of(_predicate(filters)))) > REQUEST_LIMIT - 100
-        or sum(map(_weight, filters)) > _OPTIONS.predicate_weight
-        or max(map(_weight, filters)) > _OPTIONS.filter_weight
-    ):
-        if len(filters) > 1:
-            filters = filters[: len(filters) * 9 // 10]
-        else:
-            (single,) = filters
-            assert isinstance(single, Filter)
-            filters = [Filter(single.constraints[: len(single.constraints) * 9 // 10])]
-    return _predicate(filters)
-
-
-def small(shape: str, size: int, most: int) -> list[Predicate]:
-    """The predicates of many applications, which have about `size` bytes together.
-
-    Args:
-        most: predicates at most.
-    """
-    found: list[Predicate] = []
-    filters, length = _filters(shape), 0
-    while len(found) < most and (length < size or size == AT_BOUNDS):
-        group: list[Filter | BloomFilter] = []
-        while not group or sum(map(_weight, group)) < _SMALL_WEIGHT:
-            group.append(next(filters))
-        found.append(_predicate(group))
-        length += len(encoded(found[-1]))
-    return found
-
-
-def narrower(predicate: Predicate) -> Predicate:
-    """The first filter of a predicate."""
-    if isinstance(predicate, BloomPredicate):
-        return BloomPredicate(predicate.encoded[:1])
-    return Predicate(predicate.filters[:1])
-
-
 def encoded(predicate: Predicate) -> bytes:
     """The body of an RA with a predicate."""
     if isinstance(predicate, BloomPredicate):
         return private.encode_predicate(predicate)
     return encode_predicate(predicate)
-
-
-def json_of(predicate: Predicate) -> dict[str, str]:
-    """The predicate in a request of an application."""
-    if isinstance(predicate, BloomPredicate):
-        return {"encoded": private.encode_predicate(predicate).hex()}
-    return {"predicate": format_predicate(predicate)}

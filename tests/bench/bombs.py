@@ -1,16 +1,13 @@
 """The longest turn of a live router under predicates made to be expensive, by shape and size.
 
 A router process as an emulation starts it, with its recording, on a veth pair; this process plays its
-neighbours, its controller and its applications. Needs root.
+neighbours and its controller. Needs root.
 
 The router receives one RA of the size, in Ethernet frames of 1,500 bytes, and works it off (*RA*). Then it
 receives messages that p_i has to be searched for, until the matching engine has all of p_i: short ones, and
 ones with a text of 60,000 letters (*MSG*). Another neighbour sends the same predicate as its UR, with which a
-third is answered (*UR*). A further router with `max_filters` over-simplifies p_i after the RA (*max*). An
-application of a third router sets the predicate, as much of it as a request holds, and the router issues an
-RA with it (*p0*); it then receives the same messages, for that application (*own*). At a fourth router, many
-applications set small predicates of the shape, about as many bytes in all; then one of them narrows its
-predicate, and all leave at once (*apps*).
+third is answered (*UR*). A further router with `max_filters` over-simplifies p_i after the RA (*max*). The
+predicate of an application is bounded and joined as that of an RA is.
 
 A bomb of 0 bytes has as many filters as a router reads with its default bounds.
 
@@ -19,7 +16,7 @@ The shapes whose names begin with *bits* are of encoded predicates and messages 
 A turn goes from the end of a wait of the router's loop to its next wait; its time is that of the processor,
 in milliseconds, as the router measures it for `lag.json` (`turn_cpu_s`). The columns are the longest turns
 until the router is idle; *wall* is the longest of all in wall time, which other processes lengthen. *CPU s*
-is what the four routers took in all, *MB* the greatest resident memory of one, *rec MB* the size of the
+is what both routers took in all, *MB* the greatest resident memory of one, *rec MB* the size of the
 recordings.
 """
 
@@ -37,33 +34,20 @@ from typing import Any
 
 from router.clock import ClockPage, Piece
 from router.clock.meter import Meter
-from router.predicates import Predicate
 from router.protocol.options import RouterOptions, content_of
 from router.runtime.client import Client
-from router.runtime.commands import Command
 from router.wire.codec import fragment
 from router.wire.frames import Body, Commit, EncodedPredicate, Frame, FrameType, SenderRequest
 from router.wire.header import node_address, port_addresses
-from tests.bench.bomb_shapes import (
-    AT_BOUNDS,
-    ENCODED,
-    EVERY_SHAPE,
-    bomb,
-    declared,
-    encoded,
-    json_of,
-    messages,
-    narrower,
-    small,
-)
+from tests.bench.bomb_shapes import AT_BOUNDS, ENCODED, EVERY_SHAPE, bomb, encoded, messages
 from tests.bench.forwarding import cpu_s
 from tests.support.live_routers import Routers, spec_of
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, socket_in
 from tests.support.tree_entries import TreeEntry, table_of
 
-_COLUMNS = ("RA", "MSG", "UR", "max", "p0", "own", "apps")
-#: `max_filters` of the column *max*; applications of the column *apps* at most.
-_MAX_FILTERS, _APPLICATIONS = 50, 300
+_COLUMNS = ("RA", "MSG", "UR", "max")
+#: `max_filters` of the column *max*.
+_MAX_FILTERS = 50
 #: The router is node 0; its interfaces 1, 2, 3 lead to nodes 1, 2, 3, and node 4 lies beyond node 1.
 _TABLE = table_of(
     ((1, 1), (2, 2), (3, 3)),
@@ -120,11 +104,8 @@ class _LiveRouter:
         self._sent: Counter[str] = Counter()
         for kind, body in ((FrameType.TABLE, _TABLE), (FrameType.COMMIT, Commit(1))):
             wire.control(0, Frame(kind, 0, 7, 1, 1, body))
-        self._client = self.client()
+        self._client = Client(self._routers.specs[0].socket_path, timeout=_LIMIT_S)
         self._await(lambda status: status["epoch"] == 1)
-
-    def client(self) -> Client:
-        return Client(self._routers.specs[0].socket_path, timeout=_LIMIT_S)
 
     def send(self, sender: int, frame: Frame) -> None:
         """Sends a frame of a neighbour, in Ethernet frames."""
@@ -203,15 +184,12 @@ def measure(shape: str, size: int) -> _Found:
     def of_bomb(kind: FrameType, issuer: int) -> Frame:
         return frame(kind, issuer, 1, EncodedPredicate(kind, body))
 
-    def send_messages(router: _LiveRouter, column: str) -> None:
-        for number, message in enumerate(messages(shape)):
-            sent = frame(content.message_frame, 2, number, message)
-            router.longest(column, partial(router.send, 2, sent))
-
     advertisement = of_bomb(content.advertisement_frame, 1)
     with _running(options, found) as router:
         router.longest("RA", partial(router.send, 1, advertisement))
-        send_messages(router, "MSG")
+        for number, message in enumerate(messages(shape)):
+            sent = frame(content.message_frame, 2, number, message)
+            router.longest("MSG", partial(router.send, 2, sent))
 
         def exchange() -> None:
             router.send(1, frame(FrameType.SR, 4, 1, SenderRequest(_TIMEOUT_US)))
@@ -220,29 +198,7 @@ def measure(shape: str, size: int) -> _Found:
         router.longest("UR", exchange)
     with _running(replace(options, max_filters=_MAX_FILTERS), found) as router:
         router.longest("max", partial(router.send, 1, advertisement))
-    with _running(options, found) as router, router.client() as client:
-        router.longest("p0", partial(_set, client, declared(predicate)))
-        send_messages(router, "own")
-    predicates = small(shape, size, _APPLICATIONS)
-    with _running(options, found) as router:
-        clients = [router.client() for _ in predicates]
-
-        def set_all() -> None:
-            for client, each in zip(clients, predicates, strict=True):
-                _set(client, each)
-
-        def leave() -> None:
-            for client in clients:
-                client.close()
-
-        router.longest("apps", set_all)
-        router.longest("apps", lambda: _set(clients[0], narrower(predicates[0])))
-        router.longest("apps", leave)
     return found
-
-
-def _set(client: Client, predicate: Predicate) -> None:
-    client.call(Command("set_predicate", dict, json_of(predicate)))
 
 
 def main(
