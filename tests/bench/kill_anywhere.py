@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -73,11 +74,13 @@ class Outcome:
         part: killed part; None: the run was over.
         status: exit status of the command; None: it had to be killed.
         found: sentences about what was left, or is missing.
+        phases: of the run, up to the kill.
     """
 
     part: str | None
     status: int | None
     found: list[str]
+    phases: Phases
 
 
 class Bystanders:
@@ -193,15 +196,18 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            up_by = time.monotonic() + _UP_S
+            started = time.monotonic()
+            up_by, up_s = started + _UP_S, 0.0
             while moment.since_up and run.poll() is None and not _up(run.pid):
                 if time.monotonic() > up_by:
                     not_up.append(f"the network is not up {_UP_S:g} s after the start of the command")
                     break
                 time.sleep(_POLL_S)
             over_at = time.monotonic() + moment.at_s
-            while run.poll() is None and time.monotonic() < over_at:
+            while run.poll() is None and (before_s := time.monotonic()) < over_at:
                 time.sleep(_POLL_S)
+                up_s += time.monotonic() - before_s if _up(run.pid) else 0.0
+            phases = Phases(time.monotonic() - started, up_s)
             processes = marked(mark)
             namespaces |= hold(processes, held) - own
             part = None
@@ -210,7 +216,7 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
                 victim = choose.choice(sorted(pid for pid, each in processes.items() if each == part))
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-            outcome = Outcome(part, None, not_up)
+            outcome = Outcome(part, None, not_up, phases)
             try:
                 outcome.status = run.wait(_END_S)
             except subprocess.TimeoutExpired:
@@ -259,22 +265,6 @@ def _left(mark: str, owner: int, namespaces: set[str], temporary: Path, before: 
         yield f"{what} is new"
 
 
-def undisturbed(engine: str) -> Phases:
-    """The phases of the command without a kill."""
-    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "output").open("w+") as output:
-        command = [*CBCB, *_RUN, *_ENGINES[engine], "--runs", folder]
-        started = time.monotonic()
-        run = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-        up_s = 0.0
-        while run.poll() is None:
-            before = time.monotonic()
-            time.sleep(_POLL_S)
-            up_s += time.monotonic() - before if _up(run.pid) else 0.0
-        output.seek(0)
-        assert run.returncode == 0, output.read()
-        return Phases(time.monotonic() - started, up_s)
-
-
 def kill_often(kills: int, seed: int, phases: Phases | None = None) -> list[Outcome]:
     """Kills so many times, and prints each.
 
@@ -289,7 +279,9 @@ def kill_often(kills: int, seed: int, phases: Phases | None = None) -> list[Outc
             engine = list(_ENGINES)[number % len(_ENGINES)]
             length = lengths[engine]
             if length is None:
-                length = lengths[engine] = undisturbed(engine)
+                whole = kill_once(engine, Moment(False, inf), choose, bystanders)
+                assert (whole.status, whole.found) == (0, [])
+                length = lengths[engine] = whole.phases
                 print(f"{engine}, undisturbed: {length}", flush=True)
             since_up = choose.random() < _UP_SHARE
             moment = Moment(since_up, choose.uniform(0, length.up_s if since_up else length.whole_s))
