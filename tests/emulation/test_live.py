@@ -127,17 +127,3 @@ def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], t
     assert "live: " in printed + output
     assert left_behind(run_state) == []
     assert state_of(page) is None
-
-
-def test_ctrl_c_ends_the_live_view_with_the_run(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    file = tmp_path / "small.toml"
-    file.write_text(EXPERIMENT)
-    run = cbcb("run", str(file), "--live", "--live-port", "0", "--no-account")
-    run_state = run.state()
-    page, before = _page_of(run)
-    run.interrupt()
-    status, printed = run.wait()
-    # 5 if the network was still being brought up.
-    assert status in (5, 130), before + printed
-    assert left_behind(run_state) == []
-    assert state_of(page) is None

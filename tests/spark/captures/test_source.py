@@ -17,10 +17,8 @@ from pyspark.sql import (
 )
 
 from captures.datasource.formats import captured_frames, register
-from captures.datasource.opening import FLOWS_SQL
 from captures.frames.index import write_index
 from tests.support.capture_files import enhanced, interface, pcap, section
-from tests.support.conversations import FLOWS, write_conversations
 from tests.support.run_folder import good_run
 
 pytestmark = pytest.mark.spark
@@ -133,12 +131,6 @@ def test_a_schema_is_a_projection(tmp_path: Path, spark: SparkSession) -> None:
     # The names alone, in Spark's spelling of the types.
     traffic = spark.read.format("cbcb").option("view", "traffic").schema("frames LONG, link INT").load(run)
     assert traffic.selectExpr("sum(frames)").collect()[0][0] == everything.count()
-
-
-def test_flows_of_two_files(tmp_path: Path, spark: SparkSession) -> None:
-    write_conversations(tmp_path)
-    spark.read.format("pcap").load(str(tmp_path)).createOrReplaceTempView("packets")
-    assert [tuple(row) for row in spark.sql(FLOWS_SQL).collect()] == FLOWS
 
 
 def test_a_selection_is_written_and_read(tmp_path: Path, spark: SparkSession) -> None:

@@ -32,13 +32,6 @@ def test_ports_count_up_at_each_node_in_the_order_of_the_links() -> None:
     assert topology.neighbours(0) == {1: 2, 2: 1, 3: 3}
 
 
-def test_nodes_are_sorted_by_id() -> None:
-    topology = build("t", [Node(1, 5.0, 6.0), Node(0)], [LinkSpec(0, 1)])
-    assert topology.nodes == (Node(0), Node(1, 5.0, 6.0))
-    # One node is a topology.
-    assert build("t", _nodes(1), []).links == ()
-
-
 @pytest.mark.parametrize(
     ("nodes", "links", "message"),
     [
