@@ -90,6 +90,8 @@ class Access(IntEnum):
     PREFIX = 9
     SUFFIX = 10
     SUBSTRING = 11
+    #: The filter is in the sieve of the segment.
+    SIEVED = 13
     #: The filter has no constraints, or one that no value satisfies.
     ALWAYS = 14
     NEVER = 15
@@ -154,7 +156,22 @@ class Part(IntEnum):
     ALWAYS_START = 26  # postings of filters without constraints
     ALWAYS_END = 27
     STRING_POLYNOMIAL = 28  # int64 [strings]
-    SIZE = 29
+    SIEVE_START = 29  # postings of the sieve, up to those without constraints
+    SIEVE_SLOTS = 30  # the arrays of `sieve.Sieve`
+    SIEVE_CUTS = 31
+    SIEVE_POSSIBLE = 32
+    SIEVE_BOUNDS = 33
+    SIEVE_FILTERS = 34
+    SIEVE_BEGINS = 35
+    SIEVE_GROUPS = 36
+    SIEVE_MEMBERS = 37
+    SIEVE_CHOSEN = 38
+    SIEVE_ROWS = 39
+    SIEVE_LEFT = 40
+    SIEVE_COUNT = 41  # its slots; 0: the segment has no sieve
+    SIEVE_CELLS = 42  # of a slot
+    SIEVE_WORDS = 43  # of a bitmap
+    SIZE = 44
 
 
 class Search(IntEnum):

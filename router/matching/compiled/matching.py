@@ -34,9 +34,11 @@ from router.matching.compiled import (
     kernel,
 )
 from router.matching.compiled.attributes import read_attributes
+from router.matching.compiled.sieve import search_sieve
 from router.matching.compiled.verifying import (
     find_equal,
     find_patterns,
+    reached,
     same_bytes,
     take,
     take_open,
@@ -137,7 +139,7 @@ def _search_accesses(search: Address, segment: Address) -> Flag:
             return True
         if long_at(row, TYPE) == STRING and find_patterns(search, segment, row):
             return True
-    if verify_hits(search, segment):
+    if verify_hits(search, segment) or search_sieve(search, segment):
         return True
     for number in range(count):
         if _search_lists(search, segment, rows + number * ATTRIBUTE_BYTES, _OTHERS):
@@ -198,11 +200,11 @@ def _search_lists(search: Address, segment: Address, row: Address, first: I64) -
     lower, upper = long_at(segment, Part.LOWER), long_at(segment, Part.UPPER)
     if (
         _satisfied(search, segment, present, from_, first)
-        or _satisfied(search, segment, from_, _reached(lower, from_, up_to, key, 0), first)
-        or _satisfied(search, segment, up_to, _reached(upper, up_to, between, key, -1), first)
+        or _satisfied(search, segment, from_, reached(lower, from_, up_to, key, 0), first)
+        or _satisfied(search, segment, up_to, reached(upper, up_to, between, key, -1), first)
     ):
         return True
-    end = _reached(lower, between, end, key, 0)
+    end = reached(lower, between, end, key, 0)
     posting = _next_reaching(segment, upper, between, end, key)
     while posting < end:
         if _satisfied(search, segment, posting, posting + 1, first):
@@ -217,23 +219,6 @@ def _satisfied(search: Address, segment: Address, begin: I64, end: I64, first: I
     if first == _UNITS:
         return take(search, segment, begin, end)
     return verify(search, segment, begin, end, 0)
-
-
-@callee
-def _reached(bounds: Address, begin: I64, end: I64, key: I64, flip: I64) -> I64:
-    """Returns the end of the bounds that a key satisfies.
-
-    Args:
-        flip: 0 for lower bounds, in ascending order; -1, which inverts all bits and so the order, for upper
-            bounds, in descending order.
-    """
-    while begin < end:
-        middle = (begin + end) >> 1
-        if long_at(bounds, middle) ^ flip <= key ^ flip:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
 
 
 @callee

@@ -3,8 +3,8 @@
 Source: access predicates (Fabret et al., "Filtering algorithms and implementation for very fast
 publish/subscribe systems", SIGMOD 2001). A filter has one posting, which is filed under one of its
 constraints, called its access: the one that messages are least likely to satisfy. Only if a message satisfies
-the access are the other constraints verified, from consecutive records
-(docs/explanation/engine.md).
+the access are the other constraints verified, from consecutive records. A sieve has the filters of wide
+intervals alone (docs/explanation/engine.md).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from router.matching.compiled import (
     mixed,
 )
 from router.matching.compiled.normal import NormalTable
+from router.matching.compiled.sieve import SIEVE_PARTS, sieve_of
 from router.native import I64, Address, Array, Real, Tuple, address_of
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
@@ -48,7 +49,7 @@ _UNEQUAL, _STARTS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUBSTR
 _BELOW, _TEST_AT_MOST = int(Test.BELOW), int(Test.AT_MOST)
 _PRESENT, _FROM, _UP_TO, _BETWEEN = (int(Access[n]) for n in ("PRESENT", "FROM", "UP_TO", "BETWEEN"))
 _EQUAL, _PREFIX, _SUBSTRING = int(Access.EQUAL), int(Access.PREFIX), int(Access.SUBSTRING)
-_ALWAYS, _NEVER = int(Access.ALWAYS), int(Access.NEVER)
+_SIEVED, _ALWAYS, _NEVER = int(Access.SIEVED), int(Access.ALWAYS), int(Access.NEVER)
 #: From an access to that of a unit.
 _TO_UNIT = _PRESENT
 _Ints = npt.NDArray[np.int32]
@@ -115,12 +116,17 @@ class Segment:
         for (items, held, exponent), own in zip(tables, hashes, strict=True):
             parts[exponent] = max(3, (2 * len(own) - 1).bit_length())
             self._arrays[items], self._arrays[held] = _hash_table(own, int(parts[exponent]))
+        ends = np.searchsorted(access, slots * ACCESSES + np.array([_SIEVED, _ALWAYS, _NEVER]))
+        parts[Part.SIEVE_START], parts[Part.ALWAYS_START], parts[Part.ALWAYS_END] = ends
+        if ends[0] < ends[1]:
+            starts = self.record_start[ends[0] : ends[1] + 1]
+            sieve = sieve_of(key[0, ends[0] : ends[1]], starts, self.test, self.a, self.b)
+            self._arrays |= zip(SIEVE_PARTS, sieve, strict=True)
+            count, rows, words = sieve.possible.shape
+            parts[Part.SIEVE_COUNT : Part.SIZE] = count, rows - 1, words
         for part, array in self._arrays.items():
             parts[part] = address_of(array)
         parts[Part.BLOOM_WORDS] = len(bloom)
-        beyond = slots * ACCESSES
-        parts[Part.ALWAYS_START] = np.searchsorted(access, beyond + _ALWAYS)
-        parts[Part.ALWAYS_END] = np.searchsorted(access, beyond + _NEVER)
         self.parts = parts
 
     @property
@@ -215,6 +221,9 @@ _PER_CHARACTER, _LONGEST_COUNTED, _PLACES = 0.25, 8, 6
 _SUBSTRING_MOST = 0.9
 #: Added to the number of equalities of a slot: among few, a value is not known to be rare.
 _EQUALITIES_PRIOR = 30.0
+#: A filter of intervals is sieved if its access is expected in this share of the messages or more, and the
+#: segment has some filters.
+_SIEVED_SHARE, _SIEVED_LEAST = 0.004, 256
 
 
 @callee
@@ -293,7 +302,7 @@ def _choose_accesses(
         np.zeros((2, filters), np.int64),
     )
     for number in range(filters):
-        best, rarest = -1, 1e300
+        best, rarest, wide = -1, 1e300, filters >= _SIEVED_LEAST
         for at in range(starts[number], starts[number + 1]):
             test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
             share = 1.0
@@ -304,12 +313,17 @@ def _choose_accesses(
                 )
             elif _STARTS <= test <= _HOLDS:
                 high = np.int64(string_start[high + 1] - string_start[high])
+            wide &= test == _RANGE
             likelihood = in_slot[slot] * _likelihood(test, lows[at], high, share)
             if likelihood < rarest:
                 best, rarest = at, likelihood
         chosen[number] = best
         if best < 0:
             accesses[number] = slots * ACCESSES + (_ALWAYS if satisfiable[number] else _NEVER)
+            continue
+        unit = starts[number + 1] - starts[number] == 1
+        if wide and lows[best] < highs[best] and rarest >= _SIEVED_SHARE * filters:
+            accesses[number], key[0, number] = slots * ACCESSES + _SIEVED, tests[best] // ACCESSES
             continue
         test, low, high = tests[best] % ACCESSES, lows[best], highs[best]
         exact = True
@@ -333,7 +347,7 @@ def _choose_accesses(
             exact = False
             below = test in (_BELOW, _TEST_AT_MOST)
             access, value = (_UP_TO, ~low) if below else (_FROM, low)
-        unit = exact and starts[number + 1] - starts[number] == 1
+        unit = exact and unit
         if unit and access < _EQUAL:
             access -= _TO_UNIT
         accesses[number] = tests[best] // ACCESSES * ACCESSES + access

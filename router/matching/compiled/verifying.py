@@ -69,6 +69,23 @@ def same_bytes(one: Address, other: Address, length: I64) -> Flag:
 
 
 @callee
+def reached(bounds: Address, begin: I64, end: I64, key: I64, flip: I64) -> I64:
+    """Returns the end of the bounds that a key satisfies.
+
+    Args:
+        flip: 0 for lower bounds, in ascending order; -1, which inverts all bits and so the order, for upper
+            bounds, in descending order.
+    """
+    while begin < end:
+        middle = (begin + end) >> 1
+        if long_at(bounds, middle) ^ flip <= key ^ flip:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@callee
 def take(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
     """Adds the interface of every posting in [begin, end)."""
     open_, interface = long_at(search, Search.OPEN), long_at(segment, Part.INTERFACE)

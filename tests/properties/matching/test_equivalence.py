@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from router.matching.compiled import Part
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.engines import Matcher, NaiveMatcher, factory
 from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
@@ -117,3 +119,52 @@ def test_every_engine_is_naive_on_ten_thousand_messages(shape: str) -> None:
         engine = factory(name)
         engine.load(table)
         assert [engine.match(message) for message in messages] == expected, name
+
+
+def _wide_filter(source: random.Random, values: dict[Type, list[Any]]) -> Filter:
+    """Intervals on several attributes, of one bound, of two, or of a value."""
+    constraints = []
+    for name in source.sample("abcdef", source.choice([1, 2, 4])):
+        kind = Type.DOUBLE if name == "a" else Type.BOOLEAN if name == "b" else Type.INTEGER
+        low, high = sorted(source.choices(values[kind], k=2))
+        bounds = [(Operator.GE, low), (Operator.LE, high), (Operator.GT, low), (Operator.LT, high)]
+        chosen = source.choice([bounds[:1], bounds[1:2], bounds[:2], bounds[2:], [(Operator.ANY, None)]])
+        constraints += [Constraint(name, kind, operator, value) for operator, value in chosen]
+    return Filter(tuple(constraints))
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_tables_of_wide_intervals(hostile: bool) -> None:
+    """Tables that `compiled` sieves: few matches, which are verified, and many, which are not."""
+    source = random.Random(1)
+    drawn = {
+        Type.INTEGER: [*range(500)],
+        Type.DOUBLE: [x / 8 for x in range(99)],
+        Type.BOOLEAN: [False, True],
+    }
+    values = HOSTILE_VALUES if hostile else drawn
+    shares = list[float]()
+    for interfaces in (30, 700):
+        table = {
+            i: [_wide_filter(source, values) for _ in range(1400 // interfaces)] for i in range(interfaces)
+        }
+        engine, naive = CompiledMatcher(), NaiveMatcher()
+        for each in (engine, naive):
+            for interface, filters in table.items():
+                each.set_predicate(interface, Predicate(tuple(filters)))
+        for number in range(100):
+            if number == 50:
+                for interface in range(0, interfaces, 3):
+                    for each in (engine, naive):
+                        each.remove(interface)
+            names = source.sample("abcdefg", source.randint(1, 7))
+            message = Message(
+                {name: source.choice(values[source.choice(list(values)[-3:])]) for name in names}
+                | {name: source.choice(values[Type.INTEGER]) for name in names if name in "cdef"}
+            )
+            among = None if number % 2 else source.sample(range(interfaces), interfaces // 2)
+            answer = engine.match(message, among)
+            assert answer == naive.match(message, among)
+            shares.append(len(answer) / interfaces)
+        assert engine._segments[0].segment.parts[Part.SIEVE_COUNT] == 6
+    assert (min(shares), max(shares) > 0.5) == (0, True)
