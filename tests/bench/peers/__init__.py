@@ -16,9 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from router.native import I64, Array, Compiler, Flag, Tuple
 from router.registry import Registry
@@ -211,13 +208,3 @@ def scales(domains: tuple[Longs, Longs], parts: int) -> npt.NDArray[np.float64]:
     """Returns the argument `scale` of `part_of` by slot, for the result of `Boxes.domains`."""
     lowest, highest = (bound.astype(np.float64) for bound in domains)
     return np.minimum(parts / (highest - lowest + 1), 1.0)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def lowest_bit(_typing: Any, word: Any) -> Any:  # noqa: ARG001 - Numba minds the names
-    """Returns the index of the lowest 1 of a word that is not 0."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.int64), generate

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from router.native import I64, Array, Tuple
-from tests.bench.peers import Boxes, callee, kernel, lowest_bit, part_of, scales, scratch, spread
+from router.native import I64, Array, Tuple, lowest_bit
+from tests.bench.peers import Boxes, callee, kernel, part_of, scales, scratch, spread
 from tests.bench.peers.lists import ListPeer
 
 
