@@ -5,8 +5,7 @@ and the header are in the machine code of compiled loops, which is kept by the s
 
 Derived from the tables: the constants of the struct codec (`header`, `tlv`), the Scapy layers (`layers`), the
 NumPy record of the captures (`captures.frames.decoder`), the numbers in compiled loops, the constants of the
-Wireshark dissector and the tables of docs/reference/wire-format.md (`python -m router.wire.generate` writes
-both).
+Wireshark dissector and the tables of docs/reference/wire-format.md (`router.wire.document`).
 
 The sentences are Markdown. Types and operators of values are the model's (`router.predicates`).
 """

@@ -8,7 +8,8 @@
 
 local cbcb = Proto("cbcb", "Content-based networking (CBCB)")
 
--- BEGIN constants, made from router/wire/format.* by `python -m router.wire.generate`
+-- generated: constants
+
 local ETHERTYPE = 0x88B5
 local VERSION, HEADER_LENGTH = 1, 32
 local TLV_HEADER_LENGTH = 5
@@ -282,7 +283,8 @@ local REASONS = {
   duplicate_attribute = "Attribute twice",
   duplicate_entry = "Entry twice",
 }
--- END constants
+
+-- end of constants
 
 -- Field of the header -> its offset.
 local OFFSETS = {}

@@ -5,9 +5,11 @@
 --
 -- Loaded after cbcb.lua, whose fields it counts. Runs on Lua 5.2 to 5.4.
 
--- BEGIN constants, made from router/wire/format.* by `python -m router.wire.generate`
+-- generated: constants
+
 local TYPES = { { 1, "MSG" }, { 2, "RA" }, { 3, "SR" }, { 4, "UR" }, { 5, "HELLO" }, { 7, "COMMIT" }, { 8, "ACK" }, { 9, "SUB" }, { 10, "PUB" }, { 11, "OVERLOAD" }, { 12, "FLUSH" }, { 13, "XMSG" }, { 14, "XRA" }, { 15, "XUR" }, { 16, "TABLE" }, { 17, "RECEIPT" } }
--- END constants
+
+-- end of constants
 local ARGUMENT = "cbcb,frames"
 
 local type_of = Field.new("cbcb.type")

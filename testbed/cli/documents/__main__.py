@@ -6,6 +6,8 @@ A document is generated as a whole, or between two markers of a page that is oth
     ...
     <!-- end of NAME -->
 
+or, of a script in Lua, `-- generated: NAME` and `-- end of NAME`.
+
 The command rewrites every document that differs; `tests/unit/test_documents.py` compares each with what its
 function returns.
 """
@@ -24,6 +26,7 @@ from captures.datasource.views import CBCB_VIEWS, FILES, FRAMES, PCAP_VIEWS
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS, spark_type
 from captures.rundir.document import bullet
 from captures.rundir.summary import SUMMARY_KEYS
+from router.wire import document as wire
 from testbed.cli.documents import SCHEMAS, experiment_file, schemas
 from testbed.evaluation.figures import claims
 from testbed.terminal import put
@@ -31,6 +34,7 @@ from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 
 _ROOT = Path(__file__).resolve().parents[3]
 _DOCS, _FIGURES = _ROOT / "docs", _ROOT / "docs/figures"
+_WIRESHARK = _ROOT / "router/wire/wireshark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ class Document:
         if self.block is None:
             return self.text()
         page = self.path.read_text(encoding="utf-8")
-        begin, end = f"<!-- generated: {self.block} -->\n", f"<!-- end of {self.block} -->\n"
+        left, right = ("--", "") if self.path.suffix == ".lua" else ("<!--", " -->")
+        begin, end = f"{left} generated: {self.block}{right}\n", f"{left} end of {self.block}{right}\n"
         if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
             raise ValueError(f"{self.path}: expected the lines {begin.strip()} and {end.strip()}, each once")
         before, _, rest = page.partition(begin)
@@ -109,6 +114,7 @@ _BLOCKS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "examples": captures.tables.document.examples,
         "tables": captures.tables.document.tables,
     },
+    "wire-format": wire.TABLES,
     "claims": {"claims": lambda: claims.claims(_FIGURES)},
     "coverage": {"coverage": lambda: claims.coverage(_DOCS / "reference/coverage.toml", _FIGURES)},
     "pcap-source": {
@@ -124,6 +130,8 @@ DOCUMENTS: tuple[Document, ...] = (
         Document(SCHEMAS / f"{name}.json", partial(schemas.text, make))
         for name, make in schemas.SCHEMAS.items()
     ),
+    Document(_WIRESHARK / "cbcb.lua", wire.dissector_constants, "constants"),
+    Document(_WIRESHARK / "cbcb_statistics.lua", wire.statistics_constants, "constants"),
     *(
         Document(_DOCS / f"reference/{page}.md", text, block)
         for page, blocks in _BLOCKS.items()

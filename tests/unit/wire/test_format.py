@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from router.wire import codec, format, layers
 from router.wire.bodies import BODIES
 from router.wire.format import HEADER, DecodeReason, FrameType, Occurs, Part, Tlv
 from router.wire.frames import Frame
-from router.wire.generate import BLOCKS, generated
 from router.wire.header import (
     ETHERTYPE,
     HEADER_LENGTH,
@@ -115,12 +113,6 @@ def test_reasons_of_the_header_are_found_in_the_header() -> None:
             assert vector.reason in in_header
         else:
             assert vector.reason not in in_header
-
-
-@pytest.mark.parametrize("path", BLOCKS, ids=lambda path: path.name)
-def test_generated_blocks_are_up_to_date(path: Path) -> None:
-    """If not: `python -m router.wire.generate`."""
-    assert path.read_text(encoding="utf-8") == generated(path)
 
 
 # Scapy layers have the bytes and fields of the codec, on the golden vectors.

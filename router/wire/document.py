@@ -1,8 +1,5 @@
-"""Writes what follows from `router.wire.format` into other files: `python -m router.wire.generate`.
-
-Each file has marked blocks; the text between the marks is replaced: the constants of the Wireshark
-dissector and of its statistics, and the tables of docs/reference/wire-format.md. A test holds the files
-equal.
+"""Texts made of the tables of `router.wire.format`: the constants of the Wireshark dissector and of its
+statistics, and the tables of docs/reference/wire-format.md.
 """
 
 from __future__ import annotations
@@ -10,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from pathlib import Path
 
 from router.predicates import STRING_MAX_BYTES, STRING_ONLY, SYMBOLS, Operator, Type
 from router.predicates.encoded import BITS_MAX, HASHES_MAX
@@ -45,11 +41,6 @@ from router.wire.format import (
 from router.wire.header import ETHERTYPE, HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
 from router.wire.tlv import TLV_HEADER_LENGTH
 
-_ROOT = Path(__file__).parents[2]
-_DISSECTOR = _ROOT / "router/wire/wireshark/cbcb.lua"
-_STATISTICS = _ROOT / "router/wire/wireshark/cbcb_statistics.lua"
-DOCUMENT = _ROOT / "docs/reference/wire-format.md"
-
 # --- Lua --------------------------------------------------------------------------------------------------
 
 _PROTO_FIELDS = {Layout.U8: "uint8", Layout.U16: "uint16", Layout.U32: "uint32", Layout.U64: "uint64"}
@@ -62,7 +53,7 @@ _VALUE_FIELDS = {
 }
 
 
-def _dissector_constants() -> str:
+def dissector_constants() -> str:
     return "\n".join(
         [
             f"local ETHERTYPE = 0x{ETHERTYPE:04X}",
@@ -129,7 +120,7 @@ def _dissector_constants() -> str:
             "-- Reasons for which the codec refuses a frame.",
             "local REASONS = {",
             *(f"  {row.reason.value} = {_text(row.label)}," for row in REASONS),
-            "}",
+            "}\n",
         ]
     )
 
@@ -215,9 +206,9 @@ def _proto_fields(field: Field) -> Iterator[str]:
             yield f'["{key}"] = ProtoField.{kind}("cbcb.{key}", {_text(label)}{shown}),'
 
 
-def _statistics_constants() -> str:
+def statistics_constants() -> str:
     types = ", ".join(f'{{ {int(type_)}, "{type_.name}" }}' for type_ in FrameType)
-    return f"local TYPES = {{ {types} }}"
+    return f"local TYPES = {{ {types} }}\n"
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------
@@ -225,7 +216,7 @@ def _statistics_constants() -> str:
 
 def _rows(*head: str, rows: Iterable[Iterable[object]]) -> str:
     lines = ["| " + " | ".join(str(cell) for cell in line) + " |" for line in (head, *rows)]
-    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:], ""])
 
 
 def _size(field: Field) -> str:
@@ -243,8 +234,8 @@ def _reasons_table(part: Part) -> str:
     return _rows("reason", "when", rows=rows)
 
 
-#: Blocks of the document -> what makes the text of a block.
-_TABLES: dict[str, Callable[[], str]] = {
+#: Blocks of wire-format.md -> what makes the text of a block.
+TABLES: dict[str, Callable[[], str]] = {
     "header": lambda: _rows(
         *("offset", "size", "field", "meaning"),
         rows=[
@@ -299,51 +290,3 @@ _TABLES: dict[str, Callable[[], str]] = {
     "reasons of the header": lambda: _reasons_table(Part.HEADER),
     "reasons of the body": lambda: _reasons_table(Part.BODY),
 }
-
-
-# --- Files ------------------------------------------------------------------------------------------------
-
-#: File -> the marks of its blocks -> what makes the text of a block.
-BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
-    _DISSECTOR: {"constants": _dissector_constants},
-    _STATISTICS: {"constants": _statistics_constants},
-    DOCUMENT: _TABLES,
-}
-
-
-def _marks(path: Path, name: str) -> tuple[str, str]:
-    """The lines around a block."""
-    if path.suffix == ".lua":
-        source = "made from router/wire/format.* by `python -m router.wire.generate`"
-        return f"-- BEGIN {name}, {source}\n", f"-- END {name}\n"
-    return f"<!-- BEGIN {name} -->\n", f"<!-- END {name} -->\n"
-
-
-def generated(path: Path) -> str:
-    """Returns the text of a file with its blocks regenerated.
-
-    Raises:
-        ValueError: a mark is missing.
-    """
-    text = path.read_text(encoding="utf-8")
-    for name, make in BLOCKS[path].items():
-        begin, end = _marks(path, name)
-        before, found, rest = text.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not found or not closed:
-            raise ValueError(f"{path}: expected the lines {begin!r} and {end!r}")
-        text = before + begin + make() + "\n" + end + after
-    return text
-
-
-def main() -> None:
-    """Writes the files that differ, and prints their names."""
-    for path in BLOCKS:
-        text = generated(path)
-        if text != path.read_text(encoding="utf-8"):
-            path.write_text(text, encoding="utf-8")
-            print(path.relative_to(_ROOT))
-
-
-if __name__ == "__main__":
-    main()
