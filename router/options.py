@@ -165,6 +165,13 @@ def setting(default: _T, doc: str, **declared: Any) -> _T:
     return field(default=default, metadata=option(doc, **declared))
 
 
+def seconds(default: _T, doc: str, **declared: Any) -> _T:
+    """Returns a `setting` of experiment seconds, 0 to `SECONDS_MAX` unless `declared` says otherwise."""
+    return setting(
+        default, doc, **{"low": 0, "high": SECONDS_MAX, "unit": Unit.EXPERIMENT_SECONDS, **declared}
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NoOptions:
     """The options of a scheme or a service that has none."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from router.content import Content, Plain, Verbatim
 from router.content.bloom import Bloom
-from router.options import SECONDS_MAX, NoOptions, Unit, check, setting
+from router.options import NoOptions, check, seconds, setting
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
 
@@ -166,31 +166,16 @@ class ChosenOptions:
     """
 
     ra_on_change: bool = setting(True, "Issue an RA whenever the predicate of the node changes.")
-    ra_period_s: float | None = setting(
-        None,
-        "Issue an RA also when this time has passed since the last; unset: never.",
-        low=0,
-        above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    ra_period_s: float | None = seconds(
+        None, "Issue an RA also when this time has passed since the last; unset: never.", above_low=True
     )
     hop_limit: int = setting(
         64, "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
     )
-    ra_min_interval_s: float = setting(
-        0.0,
-        "Least time between two RAs of a router; one RA reports all changes in between.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    ra_min_interval_s: float = seconds(
+        0.0, "Least time between two RAs of a router; one RA reports all changes in between."
     )
-    ra_jitter_s: float = setting(
-        0.0,
-        "An RA waits for a random time up to this one.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
-    )
+    ra_jitter_s: float = seconds(0.0, "An RA waits for a random time up to this one.")
     timers: TimersName = setting(
         "fixed",
         "Whether `ra_period_s`, `ra_min_interval_s` and `sr_period_s` are the times themselves, or the"
@@ -202,13 +187,8 @@ class ChosenOptions:
         " through an interface after a count of messages (section 3.5.5), or through every interface after a"
         " count of false positives of the router (slides, part I).",
     )
-    sr_period_s: float = setting(
-        600.0,
-        'Time between two SRs of a router, policy "periodic".',
-        low=0,
-        above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    sr_period_s: float = seconds(
+        600.0, 'Time between two SRs of a router, policy "periodic".', above_low=True
     )
     sr_threshold: int = setting(
         100,
@@ -216,45 +196,29 @@ class ChosenOptions:
         ' were neither forwarded nor delivered, policy "unwanted".',
         low=0,
     )
-    sr_min_interval_s: float = setting(
-        0.0,
-        'Least time between two SRs through one interface, policies "count" and "unwanted".',
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    sr_min_interval_s: float = seconds(
+        0.0, 'Least time between two SRs through one interface, policies "count" and "unwanted".'
     )
-    sr_timeout_s: float = setting(
-        60.0,
-        "How long the issuer of an SR waits for URs.",
-        low=0,
-        above_low=True,
-        high=MAX_REQUEST_TIMEOUT,
-        unit=Unit.EXPERIMENT_SECONDS,
+    sr_timeout_s: float = seconds(
+        60.0, "How long the issuer of an SR waits for URs.", above_low=True, high=MAX_REQUEST_TIMEOUT
     )
     ur_reuse: bool = setting(
         True,
         "Routers learn from the URs that others asked for, and answer SRs from their tables, where that"
         " is sound (section 3.5.4).",
     )
-    ur_freshness_s: float = setting(
-        60.0,
-        "Greatest age of a table entry that answers an SR; ages of answers from tables add up.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    ur_freshness_s: float = seconds(
+        60.0, "Greatest age of a table entry that answers an SR; ages of answers from tables add up."
     )
     reliable_control: bool = setting(
         False,
         "Neighbours confirm RAs, SRs and URs, which are sent again until they do; false: best effort, as"
         " in the papers.",
     )
-    control_retry_s: float = setting(
+    control_retry_s: float = seconds(
         0.5,
         "First wait for the confirmation of a control frame; later ones double, up to 8 times this one.",
-        low=0,
         above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
     max_filters: int | None = setting(
         None,
@@ -323,19 +287,11 @@ class RouterOptions(ChosenOptions):
     scheme: str = setting(DEFAULT_SCHEME, "Routing scheme.", choices=SCHEMES)
     service: str = setting(DEFAULT_SERVICE, "Service that routers offer to applications.", choices=SERVICES)
     privacy: PrivacyMode = setting("off", "Whether routers read predicates and messages.")
-    hello_interval_s: float = setting(
-        1.0,
-        "Time between two HELLOs while no table has come.",
-        low=0,
-        above_low=True,
-        unit=Unit.EXPERIMENT_SECONDS,
-    )
-    readvertise_jitter_s: float = setting(
+    hello_interval_s: float = seconds(1.0, "Time between two HELLOs while no table has come.", above_low=True)
+    readvertise_jitter_s: float = seconds(
         0.5,
         "After a change of epoch a router advertises its predicate again within this time, at random, so"
         " that not all routers send at once.",
-        low=0,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
     held_messages: int = setting(
         10_000, "Messages that applications may send before the first epoch; more are refused.", low=0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
-from router.options import SECONDS_MAX, Option, Unit, option, options_of, setting
+from router.options import SECONDS_MAX, Option, Unit, option, options_of, seconds, setting
 from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
@@ -136,29 +136,18 @@ class WorkloadOptions:
         high=100,
         unit=Unit.PERCENT,
     )
-    predicate_change_interval_s: float = setting(
-        1200.0,
-        "Mean time between two changes of a changing receiver (Poisson).",
-        low=0,
-        high=SECONDS_MAX,
-        above_low=True,
-        unit=Unit.EXPERIMENT_SECONDS,
+    predicate_change_interval_s: float = seconds(
+        1200.0, "Mean time between two changes of a changing receiver (Poisson).", above_low=True
     )
-    first_message_s: float = setting(
+    first_message_s: float = seconds(
         0.0,
         "Time of the earliest message; predicates, set from `first_predicate_s` on, need a moment to spread.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
-    first_predicate_s: float = setting(
+    first_predicate_s: float = seconds(
         0.0,
         "Time at which every receiver sets its first predicate. Predicates of 0 are set one after the"
         " other, before the clock of the workload starts; those of a later time are set at once, while"
         " messages are sent.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
     filters_min: int = setting(
         1,
@@ -223,41 +212,22 @@ class AttentionWorkload:
     normalised: bool = setting(
         True, "false: the sum is not divided by, so event i has subscribers at i^-exponent of all routers."
     )
-    subscriptions_from_s: float = setting(
-        0.0,
-        "Subscriptions come from this time on, at the same rate: caches may be full by then.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    subscriptions_from_s: float = seconds(
+        0.0, "Subscriptions come from this time on, at the same rate: caches may be full by then."
     )
     max: int = setting(10, "Max: publications that a subscription takes in a lifetime.", low=1, high=10**9)
-    lifetime_s: float = setting(
-        50.0,
-        "Lifetime of a subscription.",
-        low=0,
-        above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
-    )
-    freshness_s: float = setting(
-        1000.0,
-        "Greatest age of a publication that a subscription takes.",
-        low=0,
-        above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
+    lifetime_s: float = seconds(50.0, "Lifetime of a subscription.", above_low=True)
+    freshness_s: float = seconds(
+        1000.0, "Greatest age of a publication that a subscription takes.", above_low=True
     )
     refresh_probability: float = setting(
         0.5, "P_r: probability that a subscription is renewed at the end of a lifetime.", low=0, high=0.999
     )
-    refresh_delay_s: float = setting(
+    refresh_delay_s: float = seconds(
         0.01,
         "Time from the end of a lifetime to the renewal: a router refuses one that comes earlier. An"
         " emulation needs more than the lag of its requests.",
-        low=0,
         above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
     draw: Literal["constant", "uniform"] = setting(
         "constant",
@@ -388,11 +358,9 @@ class PrivacyOptions:
 class OracleOptions:
     """[oracle]: which messages are judged."""
 
-    in_flight_window_s: float = setting(
+    in_flight_window_s: float = seconds(
         1.0,
         "A message sent this close to a change of predicates or trees is undecided.",
-        low=0,
-        high=SECONDS_MAX,
         unit=Unit.WALL_SECONDS,
     )
 
@@ -431,14 +399,11 @@ class Experiment:
     attention: AttentionWorkload | None = None
     events: tuple[Event, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
-    lag_max_s: float = setting(
+    lag_max_s: float = seconds(
         30.0,
         "Greatest lag of a router, the workload or Open vSwitch; beyond it the run is invalid. In wall"
         " time the bound is `in_flight_window_s`, or half a second if that is more.",
-        low=0,
         above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
     record: bool = setting(True, "Emulated routers record their input and their answers, for `cbcb replay`.")
 

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Literal
 
-from router.options import SECONDS_MAX, Unit, check, setting
+from router.options import Unit, check, seconds, setting
 from router.protocol.services.attention import Index
 
 #: See `Strategy`.
@@ -101,22 +101,16 @@ class AttentionOptions:
     queue_publications: int = setting(
         64, "Publications that wait at a paced interface; further ones are dropped.", low=1
     )
-    beta_s: float = setting(
+    beta_s: float = seconds(
         1.0,
         "pdp pushes a publication this long before the deadline of a subscription (equation 3); at least"
         " the time between two end points.",
-        low=0,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
-    top_up_s: float | None = setting(
+    top_up_s: float | None = seconds(
         None,
         "A home sends a subscription a second time, this long before its deadline, for what is missing;"
         " unset: never.",
-        low=0,
         above_low=True,
-        high=SECONDS_MAX,
-        unit=Unit.EXPERIMENT_SECONDS,
     )
     history: Literal["none", "exact"] = setting(
         "none",
