@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import math
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,13 +19,17 @@ from rich.console import Console
 
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import link_identity
+from captures.rundir.files import RunFolderError
+from router.records.json_file import to_json
 from testbed.emulation.network import cleanup as module
 from testbed.emulation.network.calibration import Counted, Span
 from testbed.emulation.network.cleanup import end_processes
-from testbed.emulation.run.emulation import Emulation
+from testbed.emulation.run.emulation import Emulation, emulate
 from testbed.experiments.config import Experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.results.conclude import conclude
 from testbed.support import run_state
-from testbed.support.errors import RunError
+from testbed.support.errors import InputError, RunError
 from testbed.terminal.progress import Progress
 from topos.generators import line
 
@@ -166,3 +173,55 @@ def test_links_are_calibrated_although_a_part_does_not_stop(
     monkeypatch.setattr(emulation, "_controller", None)
     emulation.abandon()
     assert not run.folder.exists()
+
+
+# The end of a run that can be accounted for.
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """The folder of an emulation that has just begun."""
+    run = RunLayout(tmp_path)
+    shutil.copy(find_experiment("ring5"), run.experiment)
+    run.manifest.write_text(json.dumps({"datapath": "user", "evidence": [], "inputs": {}, "started_ns": 1}))
+    return tmp_path
+
+
+def _refused(begun: Path, message: str) -> None:
+    before = sorted(begun.rglob("*"))
+    console = Console(quiet=True)
+    with pytest.raises(RunFolderError, match=message):
+        conclude(begun, "local[2]", Progress(console))
+    assert sorted(begun.rglob("*")) == before
+
+
+def test_interrupted_emulation_is_named_as_such(begun: Path) -> None:
+    _refused(begun, r"timings\.json: missing; was the emulation interrupted, or does it still run\?")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("timings", "{", r"timings\.json: expected JSON"),
+        ("timings", "[]", r"timings\.json: Expected `object`, got `array`"),
+        ("timings", '{"run_s": "long"}', r"timings\.json: Expected `float`, got `str` - at `\$\.run_s`"),
+        (
+            "manifest",
+            '{"time_scale": 1, "started_ns": 1}',
+            r"manifest\.json: Object missing required field `datapath`",
+        ),
+    ],
+)
+def test_malformed_files_are_named(begun: Path, name: str, content: str, message: str) -> None:
+    RunLayout(begun).timings.write_text("{}")
+    getattr(RunLayout(begun), name).write_text(content)
+    _refused(begun, message)
+
+
+def test_an_emulation_refuses_a_folder_that_its_processes_could_not_open(tmp_path: Path) -> None:
+    folder = tmp_path / "b\udcff"
+    with pytest.raises(InputError, match=r"b\\udcff': the name is not in UTF-8"):
+        emulate(load_experiment(find_experiment("ring5")), folder, "user", Progress(Console(quiet=True)))
+    assert not folder.exists()
+    assert to_json(RunLayout(folder / "é")) == to_json({"path": f"{tmp_path}/b?/é"})
+    assert to_json([folder.name, math.nan]) == b'["b?",null]'
