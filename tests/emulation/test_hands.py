@@ -1,16 +1,22 @@
-"""Commands on a running emulation: the session of docs/how-to/running-network.md, and its verdict."""
+"""Commands and programs on a running emulation (docs/how-to/running-network.md), and its verdict."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from captures.rundir.faults import read_commands
-from tests.support.command import CBCB, Held, output_of
+from tests.support.applications import application_events
+from tests.support.command import CBCB, Cbcb, Held, output_of
 from tests.support.paths import DOCS, ROOT
+from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
@@ -81,3 +87,142 @@ def test_the_documented_session_works_and_is_accounted_for(held: Callable[..., H
     seen = {f"link_{way} {link}" for way in ("down", "up") for link in ("0-1", "3-4", "4-0")}
     assert changed
     assert set(changed) <= seen | {"node_down 4", "node_up 4"}
+
+
+# Applications: `cbcb pub` and `cbcb sub`, accounted for like any other application.
+
+
+def test_a_published_message_reaches_the_subscriber(
+    cbcb: Callable[..., Cbcb], held: Callable[..., Held]
+) -> None:
+    run = held("ring,5")
+    timeout = ("--timeout-s", "200")
+    run_dir = run.folder.path
+
+    subscriber = cbcb("sub", "3", 'dest = "ORD" and price < 400', 'gate = "B7"', "--count", "2", *timeout)
+    doomed = cbcb("sub", "1", 'dest = "ORD"', "--app", "doomed", *timeout)
+
+    def subscribed() -> bool | None:
+        return True if [e["event"] for e in application_events(run_dir)].count("subscribe") == 3 else None
+
+    poll(subscribed, TIMEOUT, "the predicates are set")
+
+    def delivered() -> str | None:
+        # The advertisement travels while we publish: publish until two messages have arrived.
+        output_of("pub", "r0", 'dest = "ORD", price = 300')
+        return "yes" if subscriber.process.poll() is not None else None
+
+    poll(delivered, 120, "the messages arrive")
+    printed = subscriber.ends()
+    first, *_, last = printed.splitlines()
+    assert first.startswith("cbcb: run ")
+    assert last.startswith("0:")
+    assert 'dest = "ORD"' in printed
+
+    # It can tell nobody that it no longer wants anything.
+    doomed.kill()
+    doomed.wait()
+
+    def left() -> list[dict[str, Any]]:
+        return [e for e in application_events(run_dir) if (e["app"], e["event"]) == ("doomed", "disconnect")]
+
+    poll(lambda: left() or None, TIMEOUT, "the router notices")
+    left_ns = time.time_ns()
+
+    def later() -> bool | None:
+        # Longer than the oracle's window.
+        return True if time.time_ns() > left_ns + 200_000_000 else None
+
+    poll(later, TIMEOUT, "a while passes")
+    for _ in range(3):
+        output_of("pub", "0", 'dest = "ORD", price = 500')
+
+    summary = run.end()
+    assert summary["messages_sent"] >= 5
+    assert summary["deliveries_made"] >= 2
+    assert [line["node"] for line in left()] == [1]
+    judged = [json.loads(line) for line in run.folder.oracle.read_text().splitlines()]
+    assert not [line for line in judged if line["app"] == "doomed" and line["sent_ns"] > left_ns]
+    assert "Replay: 5 routers" in output_of("replay", str(run_dir))
+
+
+def test_no_emulation_is_said_clearly(cbcb: Callable[..., Cbcb]) -> None:
+    status, output = cbcb("pub", "0", "a = 1", "--run", "zzz").wait()
+    assert status == 2
+    assert output.strip() == "cbcb: no live run zzz"
+
+
+# IP beside CBCB: programs on hosts reach each other, and the accounting of CBCB is as without them.
+
+
+#: Ends with status 0 when the host of an address refuses a connection: it is there.
+_REACH = """
+import errno, socket, sys
+with socket.socket() as asking:
+    asking.settimeout(1)
+    sys.exit(asking.connect_ex((sys.argv[1], 7)) != errno.ECONNREFUSED)
+"""
+#: A megabyte over TCP, from the address to whoever connects, and its receiver.
+_SERVE = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7000)) as server:
+    print("listening", flush=True)
+    with server.accept()[0] as connection:
+        connection.sendall(bytes(1 << 20))
+"""
+_FETCH = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7000), timeout=30) as connection:
+    size = 0
+    while data := connection.recv(65536):
+        size += len(data)
+print(size)
+"""
+_MORE = """\
+[network]
+ip = true
+[workload]
+messages_per_minute = 600
+first_message_s = 0
+"""
+
+
+def test_hosts_talk_while_cbcb_runs_and_the_verdict_holds(held: Callable[..., Held]) -> None:
+    run = held("ring,5", more=_MORE)
+    tag, folder = run.tag, run.folder
+
+    def on(node: str, code: str, address: str) -> list[str]:
+        return [*CBCB, "exec", "--run", tag, node, "--", sys.executable, "-c", code, address]
+
+    def reaches(node: str, address: str) -> bool:
+        command = on(node, _REACH, address)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=240).returncode == 0
+
+    def answers(node: str, address: str) -> None:
+        poll(lambda: reaches(node, address) or None, 240, f"{address} answers {node}")
+
+    for address in ("10.0.0.2", "10.0.0.3", "10.0.0.5"):
+        answers("r0", address)
+    with subprocess.Popen(
+        on("r2", _SERVE, "10.0.0.3"), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "listening\n"
+        fetched = subprocess.run(
+            on("r0", _FETCH, "10.0.0.3"), cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
+    assert fetched.stdout == f"{1 << 20}\n", fetched.stderr
+    # The link of the way is gone, and a longer way serves; a node that was cut off has its address again.
+    for words in (["link", "0", "1", "down"], ["node", "4", "down"], ["node", "4", "up"]):
+        output_of(words[0], "--run", tag, *words[1:])
+    answers("r0", "10.0.0.2")
+    answers("r4", "10.0.0.3")
+    summary = run.end()
+    compared = summary["reconciliation"]["ovs"]
+    assert compared["expected"] == compared["found"] > 0
+    assert compared["differences"] == []
+    # A megabyte in segments, over two links.
+    assert summary["ip_frames"] > 2 * (1 << 20) / 1500
+    assert sorted(path.name for path in folder.ip_captures_folder.iterdir()) == sorted(
+        path.name for path in folder.captures_folder.glob("*.pcap")
+    )

@@ -1,4 +1,4 @@
-"""Applications with keys, and those of the attention-limited service, over a router core without a network."""
+"""Applications with keys, and attention-limited applications, over a real router core without a network."""
 
 from __future__ import annotations
 
