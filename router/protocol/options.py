@@ -1,15 +1,16 @@
 """Options of a router, each declared once: schema, conversion and documents of [protocol] follow.
 
-A new scheme or service joins by one line of its registry. Entries are subclasses of
-`router.protocol.schemes.Scheme` and `router.protocol.services.Service`, which this module does not
-know: they need the options, which ask for names.
+A new scheme or service joins by one line of entries.toml. This module does not know the classes: they need
+the options, which ask for names.
 """
 
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from typing import Any, Literal
 
 from router.content import Content, Plain, Verbatim
@@ -20,60 +21,12 @@ from router.registry import Registry
 
 #: Routing schemes: `[routing] scheme` of an experiment.
 SCHEMES: Registry[type[Any]] = Registry("routing scheme", "cbcb.schemes")
-SCHEMES.register_lazily(
-    "pif", "router.protocol.schemes.per_interface:PerInterface", "A predicate for each interface."
-)
-SCHEMES.register_lazily(
-    "pif-strict",
-    "router.protocol.schemes.per_interface:PerInterfaceStrict",
-    "The rules of sections 3.5.1 to 3.5.3 to the letter, which may lose receivers.",
-)
-SCHEMES.register_lazily(
-    "pif-classes",
-    "router.protocol.schemes.per_class:PerClass",
-    "A predicate for each interface and class of receivers, so that no message is sent in vain.",
-)
-SCHEMES.register_lazily(
-    "psf",
-    "router.protocol.schemes.per_source:PerSourceForwarding",
-    "A predicate for each source and child on its tree.",
-)
-SCHEMES.register_lazily(
-    "ips",
-    "router.protocol.schemes.per_source:ImprovedPerSource",
-    "As `psf`, with one predicate for all sources that have the same receivers below a child.",
-)
-SCHEMES.register_lazily(
-    "drp",
-    "router.protocol.schemes.receiver_partitioning:ReceiverPartitioning",
-    "The sender's router names the receivers in the message.",
-)
-SCHEMES.register_lazily(
-    "flooding", "router.protocol.schemes:Flooding", "Every message goes to every router of its tree."
-)
-SCHEMES.register_lazily(
-    "topics",
-    "router.protocol.schemes.per_interface:Topics",
-    "As `pif`, of the first equality of each filter alone.",
-)
-SCHEMES.register_lazily(
-    "multicast",
-    "router.protocol.schemes.receiver_partitioning:Multicast",
-    "As `drp`, to all members of the groups that have a receiver, groups of like predicates.",
-)
-
 #: Services offered to applications: `[service] kind` of an experiment.
 SERVICES: Registry[type[Any]] = Registry("service", "cbcb.services")
-SERVICES.register_lazily(
-    "exhaustive",
-    "router.protocol.services.exhaustive:Exhaustive",
-    "Every application gets every message that its predicate selects.",
-)
-SERVICES.register_lazily(
-    "attention",
-    "router.protocol.services.attention.service:Attention",
-    "Subscriptions with a maximum, a lifetime and a freshness, served from caches in the network.",
-)
+_FILE = tomllib.loads(files(__package__).joinpath("entries.toml").read_text(encoding="utf-8"))
+for _registry, _group in ((SCHEMES, "schemes"), (SERVICES, "services")):
+    for _name, (_place, _doc) in _FILE[_group].items():
+        _registry.register_lazily(_name, f"{__package__}.{_place}", _doc)
 
 #: Contents: `[protocol] covering` of an experiment.
 CONTENTS: Registry[type[Content]] = Registry("covering")
