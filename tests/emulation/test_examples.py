@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,3 +137,29 @@ def test_the_tutorial_s_run_and_session(cbcb: Callable[..., Cbcb], tmp_path: Pat
     assert [summary[key] for key in keys] == [2, 2, 2]
     # The other way round the ring.
     assert "r4" in output_of("trace", str(run.folder.path), "0:2")
+
+
+# The ring of five, and an experiment in which the filter of the paper loses a receiver.
+
+
+@pytest.fixture(scope="module")
+def run_dir(emulated: Callable[..., Path]) -> Path:
+    return emulated("ring5")
+
+
+@pytest.fixture(scope="module")
+def summary(run_dir: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((run_dir / "summary.json").read_text())
+    return loaded
+
+
+def test_every_documented_key_is_there(summary: dict[str, Any]) -> None:
+    from captures.rundir.summary import SUMMARY_KEYS
+
+    assert set(SUMMARY_KEYS) == set(summary)
+
+
+@pytest.mark.parametrize(("scheme", "status"), [("pif", 0), ("pif-strict", 1)])
+def test_the_papers_filter_loses_a_receiver(cbcb: Callable[..., Cbcb], scheme: str, status: int) -> None:
+    run = cbcb("run", "covered", "--set", f"routing.scheme={scheme}", "--engine", "duckdb")
+    assert ("1 expected deliveries missed after convergence" in run.ends(status)) == bool(status)
