@@ -99,7 +99,8 @@ class Access(IntEnum):
 
 LISTS = int(Access.EQUAL)
 #: An access of a slot is the number slot * ACCESSES + access; a test of a slot likewise.
-ACCESSES = 16
+ACCESS_BITS = 4
+ACCESSES = 1 << ACCESS_BITS
 
 #: Columns of the row of a slot (int32 [SLOT_WIDTH]). First posting of each list; end of the last list.
 SLOT_LISTS = 0

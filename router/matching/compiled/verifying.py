@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.matching.compiled import (
+    ACCESS_BITS,
     ACCESSES,
     AT,
     GROUP_END,
@@ -134,22 +135,28 @@ def _matched(search: Address, open_: Address, which: I64) -> Flag:
 def _passes_all(search: Address, segment: Address, posting: I64, first: I64) -> Flag:
     start, tests = long_at(segment, Part.RECORD_START), long_at(segment, Part.RECORD_TEST)
     attribute_of = long_at(search, Search.ATTRIBUTE_OF)
+    lows, highs = long_at(segment, Part.RECORD_A), long_at(segment, Part.RECORD_B)
     for record in range(int_at(start, posting) + first, int_at(start, posting + 1)):
         code = int_at(tests, record)
-        row = long_at(attribute_of, code // ACCESSES)
-        if row == 0 or not _passes(search, segment, row, code % ACCESSES, record):
-            spend(search, (record - int_at(start, posting)) >> _RECORDS)
-            return False
+        row = long_at(attribute_of, code >> ACCESS_BITS)
+        test = code & (ACCESSES - 1)
+        # The usual test without a call.
+        if row != 0 and (
+            long_at(lows, record) <= long_at(row, KEY) <= long_at(highs, record)
+            if test == _RANGE
+            else _passes(search, segment, row, test, record)
+        ):
+            continue
+        spend(search, (record - int_at(start, posting)) >> _RECORDS)
+        return False
     return True
 
 
 @callee
 def _passes(search: Address, segment: Address, row: Address, test: I64, record: I64) -> Flag:
-    """Whether the value of an attribute passes the test of a record."""
+    """Whether the value of an attribute passes the test of a record, which is not `Test.RANGE`."""
     a, b = long_at(long_at(segment, Part.RECORD_A), record), long_at(long_at(segment, Part.RECORD_B), record)
     key = long_at(row, KEY)
-    if test == _RANGE:
-        return a <= key <= b
     if test == _DIFFERS:
         return key != a
     if test == _IS_STRING:
