@@ -222,8 +222,8 @@ _SUBSTRING_MOST = 0.9
 #: Added to the number of equalities of a slot: among few, a value is not known to be rare.
 _EQUALITIES_PRIOR = 30.0
 #: A filter of intervals is sieved if its access is expected in this share of the messages or more, and the
-#: segment has some filters.
-_SIEVED_SHARE, _SIEVED_LEAST = 0.004, 256
+#: segment has some filters, and not too many slots for a sieve.
+_SIEVED_SHARE, _SIEVED_LEAST, _SIEVED_SLOTS = 0.004, 256, 256
 
 
 @callee
@@ -301,8 +301,10 @@ def _choose_accesses(
         np.empty(filters, np.int64),
         np.zeros((2, filters), np.int64),
     )
+    # No slot of a filter in the sieve has fewer constraints, for its access is the least likely one.
+    sieving = filters >= _SIEVED_LEAST and (in_slot >= _SIEVED_SHARE * filters).sum() <= _SIEVED_SLOTS
     for number in range(filters):
-        best, rarest, wide = -1, 1e300, filters >= _SIEVED_LEAST
+        best, rarest, wide = -1, 1e300, sieving
         for at in range(starts[number], starts[number + 1]):
             test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
             share = 1.0

@@ -83,7 +83,7 @@ class Sieve(NamedTuple):
 
 
 def sieve_of(accesses: _Longs, starts: _Ints, tests: _Ints, lows: _Longs, highs: _Longs) -> Sieve:
-    """Returns the sieve of F consecutive postings.
+    """Returns the sieve of F consecutive postings on a bounded number of slots.
 
     Args:
         accesses: int64 [F], the slot of the access of each filter, ascending.

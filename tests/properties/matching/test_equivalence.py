@@ -13,6 +13,7 @@ from router.matching.compiled import Part
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.engines import Matcher, NaiveMatcher, factory
 from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from tests.support.matching_variants import VARIANTS, to_columns
@@ -121,15 +122,16 @@ def test_every_engine_is_naive_on_ten_thousand_messages(shape: str) -> None:
         assert [engine.match(message) for message in messages] == expected, name
 
 
+_WIDE = dict.fromkeys("cdefg", Type.INTEGER) | {"a": Type.DOUBLE, "b": Type.BOOLEAN}
+
+
 def _wide_filter(source: random.Random, values: dict[Type, list[Any]]) -> Filter:
-    """Intervals on several attributes, of one bound, of two, or of a value."""
     constraints = []
     for name in source.sample("abcdef", source.choice([1, 2, 4])):
-        kind = Type.DOUBLE if name == "a" else Type.BOOLEAN if name == "b" else Type.INTEGER
-        low, high = sorted(source.choices(values[kind], k=2))
+        low, high = sorted(source.choices(values[_WIDE[name]], k=2))
         bounds = [(Operator.GE, low), (Operator.LE, high), (Operator.GT, low), (Operator.LT, high)]
         chosen = source.choice([bounds[:1], bounds[1:2], bounds[:2], bounds[2:], [(Operator.ANY, None)]])
-        constraints += [Constraint(name, kind, operator, value) for operator, value in chosen]
+        constraints += [Constraint(name, _WIDE[name], operator, value) for operator, value in chosen]
     return Filter(tuple(constraints))
 
 
@@ -158,13 +160,18 @@ def test_tables_of_wide_intervals(hostile: bool) -> None:
                     for each in (engine, naive):
                         each.remove(interface)
             names = source.sample("abcdefg", source.randint(1, 7))
-            message = Message(
-                {name: source.choice(values[source.choice(list(values)[-3:])]) for name in names}
-                | {name: source.choice(values[Type.INTEGER]) for name in names if name in "cdef"}
-            )
+            message = Message({name: source.choice(values[_WIDE[name]]) for name in names})
             among = None if number % 2 else source.sample(range(interfaces), interfaces // 2)
             answer = engine.match(message, among)
             assert answer == naive.match(message, among)
             shares.append(len(answer) / interfaces)
         assert engine._segments[0].segment.parts[Part.SIEVE_COUNT] == 6
     assert (min(shares), max(shares) > 0.5) == (0, True)
+
+
+def test_a_table_of_too_many_slots_has_no_sieve() -> None:
+    engine = CompiledMatcher()
+    texts = (" and ".join(f"x{(i + k) % 300} > {k}" for k in range(3)) for i in range(300))
+    engine.load(to_columns({i: parse_predicate(text) for i, text in enumerate(texts)}))
+    assert engine.match(Message({"x7": 1, "x8": 2, "x9": 3})) == {7}
+    assert engine._segments[0].segment.parts[Part.SIEVE_COUNT] == 0
