@@ -293,16 +293,6 @@ def lowest_bit(_typing: Any, word: Any) -> Any:  # noqa: ARG001
     return types.int64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def ones(_typing: Any, word: Any) -> Any:  # noqa: ARG001
-    """Returns the number of 1s of a word."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.int64), generate
-
-
 byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)

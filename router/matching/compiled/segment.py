@@ -41,7 +41,7 @@ from router.matching.compiled import (
     mixed,
 )
 from router.matching.compiled.normal import NormalTable
-from router.matching.compiled.sieve import SIEVE_PARTS, sieve_of
+from router.matching.compiled.sieve import SIEVE_PARTS, SLOTS, sieve_of
 from router.native import I64, Address, Array, Real, Tuple, address_of
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
@@ -71,6 +71,8 @@ class Segment:
         access, chosen, key = _choose_accesses(
             table.start, table.satisfiable, table.test, table.a, table.b, table.strings.start, slots, SEED_AT
         )
+        sieved = np.flatnonzero(access == slots * ACCESSES + _SIEVED)
+        key[1, sieved] = _turns(table.interface[sieved])
         order = np.lexsort((key[1], key[0], access)).astype(np.int32)
         self.position: _Ints = np.empty(len(order), np.int32)
         self.position[order] = np.arange(len(order), dtype=np.int32)
@@ -192,6 +194,16 @@ class Segment:
         return groups, values, (coded & 0xFFFFF).astype(np.int32), first_bytes
 
 
+def _turns(interfaces: _Ints) -> _Longs:
+    """Returns how many filters of its interface precede each filter: a search sees all interfaces soon."""
+    order = np.argsort(interfaces, kind="stable")
+    places = np.arange(len(order))
+    first = np.diff(interfaces[order], prepend=-1) != 0
+    turns = np.empty(len(order), np.int64)
+    turns[order] = places - np.maximum.accumulate(np.where(first, places, 0))
+    return turns
+
+
 def _highest(values: _Longs) -> _Longs:
     """Returns the highest value of each block of values."""
     return np.maximum.reduceat(values, np.arange(0, len(values), BLOCK)) if len(values) else values
@@ -223,7 +235,7 @@ _SUBSTRING_MOST = 0.9
 _EQUALITIES_PRIOR = 30.0
 #: A filter of intervals is sieved if its access is expected in this share of the messages or more, and the
 #: segment has some filters, and not too many slots for a sieve.
-_SIEVED_SHARE, _SIEVED_LEAST, _SIEVED_SLOTS = 0.004, 256, 256
+_SIEVED_SHARE, _SIEVED_LEAST = 0.004, 256
 
 
 @callee
@@ -302,7 +314,7 @@ def _choose_accesses(
         np.zeros((2, filters), np.int64),
     )
     # No slot of a filter in the sieve has fewer constraints, for its access is the least likely one.
-    sieving = filters >= _SIEVED_LEAST and (in_slot >= _SIEVED_SHARE * filters).sum() <= _SIEVED_SLOTS
+    sieving = filters >= _SIEVED_LEAST and (in_slot >= _SIEVED_SHARE * filters).sum() <= SLOTS
     for number in range(filters):
         best, rarest, wide = -1, 1e300, sieving
         for at in range(starts[number], starts[number + 1]):

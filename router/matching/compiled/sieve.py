@@ -6,7 +6,7 @@ absence of the slot, has a bit for each filter: whether a key there can be withi
 filters whose access is on one slot are a group. A search is an `and` of bitmaps, one for each slot of a
 group, over the groups on slots that the message has. If few bits are left, their filters are verified;
 otherwise the filters that fail are cleared: their bounds are next to the key, within its cell, in the sorted
-bounds of the slot.
+bounds of the slot, so that a filter costs a write and not a verification.
 
 Sources: the bitmap indices of O'Neil and Quass ("Improved query performance with variant indexes", SIGMOD
 1997), and REIN, which marks the filters that fail (Qian et al., INFOCOM 2014).
@@ -30,7 +30,6 @@ from router.native import (
     int_at,
     long_at,
     lowest_bit,
-    ones,
     put_byte,
     put_int,
     put_long,
@@ -38,19 +37,19 @@ from router.native import (
 
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
-#: Fewest and most cells of a slot, and bits of a filter in all bitmaps: beyond them, a slot has fewer cells.
-_FEWEST, _CELLS, _BITS = 3, 32, 1024
+#: Slots of a sieve, and cells of a slot, at most; bits of a filter, of a large group, in all bitmaps: beyond
+#: them, a slot has fewer cells.
+SLOTS, _CELLS, _BITS = 128, 32, 1024
 #: Where compiled code finds the arrays of a `Sieve`.
 SIEVE_PARTS = [Part(part) for part in range(Part.SIEVE_SLOTS, Part.SIEVE_COUNT)]
-#: Bounds that are cleared in the time of a verification.
-_CLEARED = 32
+#: Bounds that are cleared in the time of a verification; filters that are verified at least.
+_CLEARED, _TRIED = 32, 64
 #: Words of bitmaps, and cleared bounds, of a step of a search: exponents of 2.
 _WORDS, _BOUNDS = 4, 3
 #: Columns of `Sieve.groups`: the first posting, word and slot of a group.
 _POSTING, _WORD, _MEMBER, _GROUP = range(4)
-#: Columns of `Sieve.chosen`: the cell of a slot; the first word of its bitmap; the lower and the upper bounds
-#: within the cell that fail.
-_CELL, _ROW, _LOW_AT, _LOW_END, _HIGH_AT, _HIGH_END, _CHOSEN = range(7)
+#: Columns of `Sieve.chosen`: the cell of a slot, and the address of its bitmap.
+_CELL, _ROW, _CHOSEN = range(3)
 
 
 class Sieve(NamedTuple):
@@ -96,7 +95,7 @@ def sieve_of(accesses: _Longs, starts: _Ints, tests: _Ints, lows: _Longs, highs:
     slots = np.flatnonzero(counts).astype(np.int32)
     index = np.zeros(len(counts), np.int32)
     index[slots] = np.arange(len(slots))
-    places, cells = index[slot], max(_FEWEST, min(_CELLS, _BITS // len(slots) - 1))
+    places, cells = index[slot], min(_CELLS, _BITS // len(slots) - 1)
     # Groups.
     groups = np.zeros((len(slots) + 1, _GROUP), np.int64)
     groups[:, _POSTING] = np.append(np.searchsorted(accesses, slots), len(accesses))
@@ -169,130 +168,127 @@ def _fill(filters: Array, places: Array, lows: Array, highs: Array, cuts: Array,
 
 @callee
 def search_sieve(search: Address, segment: Address) -> Flag:
-    """Matches the postings of the sieve; returns True as the functions on postings do."""
-    failing = _choose(search, segment)
-    found = _intersect(search, segment)
-    clear = found * _CLEARED > failing
-    if clear:
-        _clear(segment)
-        spend(search, failing >> _BOUNDS)
-    groups, chosen = long_at(segment, Part.SIEVE_GROUPS), long_at(segment, Part.SIEVE_CHOSEN)
-    left, absent = long_at(segment, Part.SIEVE_LEFT), long_at(segment, Part.SIEVE_CELLS)
-    for group in range(long_at(segment, Part.SIEVE_COUNT)):
-        row = group * _GROUP
-        posting = long_at(segment, Part.SIEVE_START) + long_at(groups, row + _POSTING)
-        first, end = long_at(groups, row + _WORD), long_at(groups, row + _GROUP + _WORD)
-        if long_at(chosen, group * _CHOSEN + _CELL) < absent and (
-            _take_bits(search, segment, posting, left + 8 * first, end - first)
-            if clear
-            else _verify_bits(search, segment, posting, left + 8 * first, end - first)
-        ):
-            return True
-    return long_at(search, Search.STEPS) < 0
+    """Matches the postings of the sieve; returns True as the functions on postings do.
 
-
-@callee
-def _choose(search: Address, segment: Address) -> I64:
-    """Writes `Sieve.chosen` of a message; returns the number of bounds in it that fail."""
-    slots, attribute_of = long_at(segment, Part.SIEVE_SLOTS), long_at(search, Search.ATTRIBUTE_OF)
-    cuts, rows = long_at(segment, Part.SIEVE_CUTS), long_at(segment, Part.SIEVE_CELLS) + 1
-    bounds, begins = long_at(segment, Part.SIEVE_BOUNDS), long_at(segment, Part.SIEVE_BEGINS)
-    chosen, failing = long_at(segment, Part.SIEVE_CHOSEN), 0
-    for own in range(long_at(segment, Part.SIEVE_COUNT)):
-        attribute, cell = long_at(attribute_of, int_at(slots, own)), rows - 1
-        low = low_end = high = high_end = np.int64(0)
-        if attribute != 0:
-            key, first = long_at(attribute, KEY), own * (rows - 2)
-            cell = reached(cuts, first, first + rows - 2, key, 0) - first
-            lower = 2 * own * rows + cell
-            upper = lower + rows
-            low_end, high = long_at(begins, lower + 1), long_at(begins, upper)
-            low = reached(bounds, long_at(begins, lower), low_end, key, 0)
-            # The upper bounds below the key; none is below the lowest one.
-            high_end = reached(bounds, high, long_at(begins, upper + 1), key - 1, 0) if key > LOWEST else high
-            failing += low_end - low + high_end - high
-        row = own * _CHOSEN
-        put_long(chosen, row + _CELL, cell)
-        put_long(chosen, row + _ROW, (own * rows + cell) * long_at(segment, Part.SIEVE_WORDS))
-        put_long(chosen, row + _LOW_AT, low)
-        put_long(chosen, row + _LOW_END, low_end)
-        put_long(chosen, row + _HIGH_AT, high)
-        put_long(chosen, row + _HIGH_END, high_end)
-    return failing
-
-
-@callee
-def _intersect(search: Address, segment: Address) -> I64:
-    """Writes the filters that are possible to `Sieve.left`; returns their number."""
-    possible, chosen = long_at(segment, Part.SIEVE_POSSIBLE), long_at(segment, Part.SIEVE_CHOSEN)
-    groups, members = long_at(segment, Part.SIEVE_GROUPS), long_at(segment, Part.SIEVE_MEMBERS)
+    Filters that are possible are verified one by one, which ends early where few interfaces are asked about,
+    until that has taken about as long as clearing.
+    """
+    spare = _TRIED + _choose(search, segment) // _CLEARED
+    chosen, groups = long_at(segment, Part.SIEVE_CHOSEN), long_at(segment, Part.SIEVE_GROUPS)
     left, rows = long_at(segment, Part.SIEVE_LEFT), long_at(segment, Part.SIEVE_ROWS)
-    absent, found = long_at(segment, Part.SIEVE_CELLS), 0
+    absent, begin = long_at(segment, Part.SIEVE_CELLS), -1
     for group in range(long_at(segment, Part.SIEVE_COUNT)):
         if long_at(chosen, group * _CHOSEN + _CELL) == absent:
             continue
-        row = group * _GROUP
-        first, count = long_at(groups, row + _MEMBER), 0
-        for at in range(first, long_at(groups, row + _GROUP + _MEMBER)):
-            own = int_at(members, at) * _CHOSEN
-            put_long(rows, count, possible + 8 * long_at(chosen, own + _ROW))
-            count += 1
-        word, end = long_at(groups, row + _WORD), long_at(groups, row + _GROUP + _WORD)
-        spend(search, (end - word) * count >> _WORDS)
-        while word < end:
+        count, row = _gather(segment, group), group * _GROUP
+        first, end = long_at(groups, row + _WORD), long_at(groups, row + _GROUP + _WORD)
+        posting = long_at(segment, Part.SIEVE_START) + long_at(groups, row + _POSTING)
+        if spend(search, (end - first) * count >> _WORDS):
+            return True
+        for word in range(first, end):
             bits, at = np.int64(-1), 0
             while bits != 0 and at < count:
                 bits &= long_at(long_at(rows, at), word)
                 at += 1
-            put_long(left, word, bits)
-            found += ones(bits)
-            word += 1
-    return found
+            if begin >= 0:
+                put_long(left, word, bits)
+                continue
+            while bits != 0:
+                at = posting + 64 * (word - first) + lowest_bit(bits)
+                if verify(search, segment, at, at + 1, 0):
+                    return True
+                bits &= bits - 1
+                spare -= 1
+            if spare < 0:
+                begin = word + 1
+    return begin >= 0 and (_clear(search, segment) or _take(search, segment, begin))
 
 
 @callee
-def _clear(segment: Address) -> None:
-    """Clears the bits of the filters of which a bound fails."""
-    filters, chosen = long_at(segment, Part.SIEVE_FILTERS), long_at(segment, Part.SIEVE_CHOSEN)
-    left = long_at(segment, Part.SIEVE_LEFT)
+def _choose(search: Address, segment: Address) -> I64:
+    """Writes `Sieve.chosen` of a message; returns about how many bounds within the cells fail."""
+    slots, attribute_of = long_at(segment, Part.SIEVE_SLOTS), long_at(search, Search.ATTRIBUTE_OF)
+    cuts, cells = long_at(segment, Part.SIEVE_CUTS), long_at(segment, Part.SIEVE_CELLS)
+    begins, chosen = long_at(segment, Part.SIEVE_BEGINS), long_at(segment, Part.SIEVE_CHOSEN)
+    bounds = 0
     for own in range(long_at(segment, Part.SIEVE_COUNT)):
-        for begin in (_LOW_AT, _HIGH_AT):
-            row = own * _CHOSEN + begin
-            for at in range(long_at(chosen, row), long_at(chosen, row + 1)):
-                number = int_at(filters, at)
-                put_long(left, number >> 6, long_at(left, number >> 6) & ~(np.int64(1) << (number & 63)))
+        attribute, cell, first = long_at(attribute_of, int_at(slots, own)), cells, own * (cells - 1)
+        if attribute != 0:
+            cell = reached(cuts, first, first + cells - 1, long_at(attribute, KEY), 0) - first
+            lower = 2 * own * (cells + 1) + cell
+            upper = lower + cells + 1
+            bounds += long_at(begins, lower + 1) - long_at(begins, lower)
+            bounds += long_at(begins, upper + 1) - long_at(begins, upper)
+        put_long(chosen, own * _CHOSEN + _CELL, cell)
+        row = (own * (cells + 1) + cell) * long_at(segment, Part.SIEVE_WORDS)
+        put_long(chosen, own * _CHOSEN + _ROW, long_at(segment, Part.SIEVE_POSSIBLE) + 8 * row)
+    return bounds >> 1
 
 
 @callee
-def _verify_bits(search: Address, segment: Address, posting: I64, left: Address, words: I64) -> Flag:
-    """Verifies the postings posting + i of the bits i."""
-    for word in range(words):
-        bits = long_at(left, word)
-        while bits != 0:
-            at = posting + 64 * word + lowest_bit(bits)
-            if verify(search, segment, at, at + 1, 0):
-                return True
-            bits &= bits - 1
+def _gather(segment: Address, group: I64) -> I64:
+    """Writes the addresses of the chosen bitmaps of a group's slots to `Sieve.rows`; returns their number."""
+    groups, members = long_at(segment, Part.SIEVE_GROUPS), long_at(segment, Part.SIEVE_MEMBERS)
+    chosen, rows = long_at(segment, Part.SIEVE_CHOSEN), long_at(segment, Part.SIEVE_ROWS)
+    first, end = long_at(groups, group * _GROUP + _MEMBER), long_at(groups, (group + 1) * _GROUP + _MEMBER)
+    for at in range(first, end):
+        put_long(rows, at - first, long_at(chosen, int_at(members, at) * _CHOSEN + _ROW))
+    return end - first
+
+
+@callee
+def _clear(search: Address, segment: Address) -> Flag:
+    """Clears the bits of the filters of which a bound within a cell fails; True: too many steps."""
+    slots, attribute_of = long_at(segment, Part.SIEVE_SLOTS), long_at(search, Search.ATTRIBUTE_OF)
+    bounds, begins = long_at(segment, Part.SIEVE_BOUNDS), long_at(segment, Part.SIEVE_BEGINS)
+    cells, chosen = long_at(segment, Part.SIEVE_CELLS), long_at(segment, Part.SIEVE_CHOSEN)
+    for own in range(long_at(segment, Part.SIEVE_COUNT)):
+        cell = long_at(chosen, own * _CHOSEN + _CELL)
+        if cell == cells:
+            continue
+        key = long_at(long_at(attribute_of, int_at(slots, own)), KEY)
+        lower = 2 * own * (cells + 1) + cell
+        upper = lower + cells + 1
+        low_end, high = long_at(begins, lower + 1), long_at(begins, upper)
+        low = reached(bounds, long_at(begins, lower), low_end, key, 0)
+        # The upper bounds below the key; none is below the lowest one.
+        high_end = reached(bounds, high, long_at(begins, upper + 1), key - 1, 0) if key > LOWEST else high
+        if spend(search, (low_end - low + high_end - high) >> _BOUNDS):
+            return True
+        _clear_range(segment, low, low_end)
+        _clear_range(segment, high, high_end)
     return False
 
 
 @callee
-def _take_bits(search: Address, segment: Address, posting: I64, left: Address, words: I64) -> Flag:
-    """Adds the interfaces of the postings posting + i of the bits i."""
-    open_, interface, found = (
-        long_at(search, Search.OPEN),
-        long_at(segment, Part.INTERFACE),
-        long_at(search, Search.FOUND),
-    )
-    number = long_at(search, Search.NUMBER)
-    for word in range(words):
-        bits = long_at(left, word)
-        while bits != 0:
-            which = int_at(interface, posting + 64 * word + lowest_bit(bits))
-            if byte_at(open_, which):
-                put_byte(open_, which, 0)
-                put_int(found, number, which)
-                number += 1
-            bits &= bits - 1
+def _clear_range(segment: Address, begin: I64, end: I64) -> None:
+    filters, left = long_at(segment, Part.SIEVE_FILTERS), long_at(segment, Part.SIEVE_LEFT)
+    for at in range(begin, end):
+        number = int_at(filters, at)
+        put_long(left, number >> 6, long_at(left, number >> 6) & ~(np.int64(1) << (number & 63)))
+
+
+@callee
+def _take(search: Address, segment: Address, begin: I64) -> Flag:
+    """Adds the interfaces of the filters in `Sieve.left`, from a word on."""
+    open_, interface = long_at(search, Search.OPEN), long_at(segment, Part.INTERFACE)
+    groups, chosen = long_at(segment, Part.SIEVE_GROUPS), long_at(segment, Part.SIEVE_CHOSEN)
+    left, absent = long_at(segment, Part.SIEVE_LEFT), long_at(segment, Part.SIEVE_CELLS)
+    found, number = long_at(search, Search.FOUND), long_at(search, Search.NUMBER)
+    for group in range(long_at(segment, Part.SIEVE_COUNT)):
+        row = group * _GROUP
+        first, end = long_at(groups, row + _WORD), long_at(groups, row + _GROUP + _WORD)
+        if long_at(chosen, group * _CHOSEN + _CELL) == absent or spend(search, (end - first) >> _BOUNDS):
+            continue
+        posting = long_at(segment, Part.SIEVE_START) + long_at(groups, row + _POSTING) - 64 * first
+        for word in range(max(first, begin), end):
+            bits = long_at(left, word)
+            while bits != 0:
+                which = int_at(interface, posting + 64 * word + lowest_bit(bits))
+                if byte_at(open_, which):
+                    put_byte(open_, which, 0)
+                    put_int(found, number, which)
+                    number += 1
+                bits &= bits - 1
     put_long(search, Search.NUMBER, number)
-    return number >= long_at(search, Search.LIMIT)
+    return number >= long_at(search, Search.LIMIT) or long_at(search, Search.STEPS) < 0
