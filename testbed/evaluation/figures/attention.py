@@ -63,7 +63,7 @@ def _curves(results: Results) -> dict[str, dict[int, Case]]:
     """Returns name of a curve ("EON", "EON, exact history", ...) -> Max, ascending -> case."""
     found: dict[str, dict[int, Case]] = {}
     for case in results:
-        reading = case.label.partition(f"Max {case.facts['max']}")[2]
+        (reading,) = (name for name, keys in _READINGS.items() if keys == case.facts.get("overrides", {}))
         found.setdefault(case.facts["strategy"].upper() + reading, {})[case.facts["max"]] = case
     return found
 
