@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-import tomllib
 from collections.abc import Iterator, Sequence
-from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
 from captures.pcap.listing import INDEX_SUFFIX
@@ -28,33 +25,76 @@ from captures.rundir import (
 from captures.rundir.files import Document, Log, RunFile
 from router.records.forms import Field, NodeNumber, TimeNs, expected, fields
 
-
-def _named(names: str, run: RunLayout) -> list[Path]:
-    """The paths of `run` with these names; a path of one router is that of router <n>."""
-    found = (getattr(run, name) for name in names.split())
-    return [path("<n>") if callable(path) else path for path in found]
-
-
-#: Files whose format another package owns, or that are read by people only.
-OTHERS = {
-    name: RunFile(partial(_named, names), sentence)
-    for name, (names, sentence) in tomllib.loads(
-        files(__package__).joinpath("others.toml").read_text(encoding="utf-8")
-    ).items()
-}
+# Files whose format another package owns, or that are read by people only.
+EXPERIMENT = RunFile(
+    lambda run: [run.experiment],
+    "The experiment as it was run, with every default filled in; "
+    "`testbed.experiments.config` reads and writes it.",
+)
+KEYS = RunFile(
+    lambda run: [run.keys],
+    "The keys of the members of a run with privacy, drawn from the seed or those of `privacy.key_file`, in "
+    "the form of `cbcb pub --key-file` (`router.privacy`).",
+)
+NETWORK_KEYS = RunFile(
+    lambda run: [run.network_keys],
+    "The keys of routers and controller of a run with `[security]`, drawn from the seed or derived from "
+    "`security.key_file` (`router.privacy`).",
+)
+SIGNING_KEYS = RunFile(
+    lambda run: [run.signing_keys],
+    'The signing keys of a run with `[security] mode = "signed"`, drawn from the seed or derived from '
+    "`security.signing_keys` (`router.security.signatures`).",
+)
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
     "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
 )
+CONTROLLER_PROCESS = RunFile(
+    lambda run: [run.controller_config, run.controller_state, run.controller_errors],
+    "The configuration of the controller process (`testbed.controller.settings`), what it leaves for a "
+    "controller that takes over (`testbed.controller.liveness`), and its standard error.",
+)
+ROUTERS_PROCESS = RunFile(
+    lambda run: [run.routers_specs, run.routers_log, run.routers_errors],
+    "The parent process of the routers (`router.runtime.parent`): the routers that it starts, a line for "
+    "each that is ready or has ended, and its standard error.",
+)
+ROUTERS = RunFile(
+    lambda run: [run.router_log("<n>"), run.router_counters("<n>")],
+    "The log of the router of node n, with its standard error, and the counters that it leaves.",
+)
+SPARK = RunFile(
+    lambda run: [run.spark_log, run.live_errors], "The log of Spark, and the standard error of the live view."
+)
+RECORDINGS = RunFile(
+    lambda run: [run.recording("<n>")],
+    "The events that the router of node n was given, and its answers; `router.recording.file` reads and "
+    "writes it.",
+)
+TABLES = RunFile(
+    lambda run: [run.tables],
+    "The tables of the accounting, a folder of Parquet files each. docs/reference/tables.md describes them.",
+)
+TABLES_AT_WORK = RunFile(
+    lambda run: [run.tables_new, run.tables_former, run.tables_removed],
+    "Folders of an accounting at work (`captures.tables.store`): tables being written, tables replaced "
+    "until the summary is written, tables being deleted.",
+)
+REPORT = RunFile(
+    lambda run: [run.report, run.figures_folder],
+    "The report for people, and its figures as SVG and PNG; as PDF in a folder of its own, by "
+    "`cbcb report --style`.",
+)
 #: Every file of a run folder, in the order of the document.
 FILES: tuple[RunFile, ...] = (
-    OTHERS["experiment"],
+    EXPERIMENT,
     inputs.TOPOLOGY,
     inputs.WORKLOAD,
     inputs.MANIFEST,
-    OTHERS["keys"],
-    OTHERS["network_keys"],
-    OTHERS["signing_keys"],
+    KEYS,
+    NETWORK_KEYS,
+    SIGNING_KEYS,
     clock.CLOCK,
     capture_list.CAPTURE_FILES,
     CAPTURE_INDEX,
@@ -65,11 +105,11 @@ FILES: tuple[RunFile, ...] = (
     applications.SERVICE,
     controller.CONTROLLER,
     routing_tables.ROUTING_TABLES,
-    OTHERS["controller_process"],
-    OTHERS["routers_process"],
-    OTHERS["routers"],
-    OTHERS["spark"],
-    OTHERS["recordings"],
+    CONTROLLER_PROCESS,
+    ROUTERS_PROCESS,
+    ROUTERS,
+    SPARK,
+    RECORDINGS,
     counters.ROUTERS,
     counters.SWITCHES,
     counters.DROPS,
@@ -79,11 +119,11 @@ FILES: tuple[RunFile, ...] = (
     oracle.ORACLE,
     oracle.SUBSCRIPTIONS,
     oracle.JUDGEMENT,
-    OTHERS["tables"],
-    OTHERS["tables_at_work"],
+    TABLES,
+    TABLES_AT_WORK,
     measures.ACCOUNTING,
     summary.SUMMARY,
-    OTHERS["report"],
+    REPORT,
 )
 #: More records of a file are in one table, with their fields in another.
 _FEW = 3

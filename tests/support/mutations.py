@@ -32,7 +32,7 @@ from captures.rundir import (
     routing_tables,
     summary,
 )
-from captures.rundir.document import OTHERS, names_of
+from captures.rundir.document import names_of
 from captures.rundir.files import RunFile
 from tests.support.evidence import (
     CONTENT,
@@ -252,7 +252,7 @@ _COMPARED = {
 # fmt: off
 #: File -> the mutations of it.
 CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
-    OTHERS["experiment"]: (
+    run_files.EXPERIMENT: (
         _needed("experiment.toml"),
         _fails("the oracle's window is 1,000 s", _window, "none of … expected deliveries is decided",
             MESSAGING),
@@ -437,12 +437,12 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             document(_TABLES, lambda found: found["1"][0].update(predicate="x = 1")), FAILS,
             "r1: interface …: the table at the end is another", (MESSAGES,), replayed),
     ),
-    OTHERS["routers"]: (
+    run_files.ROUTERS: (
         _unnoticed("a counter is another",
             document("logs/routers/r1.counters.json", _plus("messages_sent", 1)),
             "Nobody reads it after the run: counters/routers.json has the counters.", EMULATED),
     ),
-    OTHERS["recordings"]: (
+    run_files.RECORDINGS: (
         _gone("recordings/r2.rec", EMULATED),
         _emptied("recordings/r2.rec", "", " is empty", EMULATED),
         Mutation("one is cut short", truncated("recordings/*.rec", 50), FAILS, "are beyond the recording",
@@ -529,15 +529,15 @@ _PEOPLE = "It is for people: neither a number nor the verdict rests on it."
 #: File -> why no mutation of it can change the verdict.
 NO_EVIDENCE: dict[RunFile, str] = {
     **dict.fromkeys(
-        (OTHERS["keys"], OTHERS["network_keys"], OTHERS["signing_keys"]),
+        (run_files.KEYS, run_files.NETWORK_KEYS, run_files.SIGNING_KEYS),
         "It is a secret; after the run nothing reads it.",
     ),
     run_files.CAPTURE_INDEX: _RESULT,
-    **dict.fromkeys((OTHERS["controller_process"], OTHERS["routers_process"], OTHERS["spark"]), _PEOPLE),
+    **dict.fromkeys((run_files.CONTROLLER_PROCESS, run_files.ROUTERS_PROCESS, run_files.SPARK), _PEOPLE),
     **dict.fromkeys(
         (
-            *(oracle.ORACLE, oracle.SUBSCRIPTIONS, oracle.JUDGEMENT, OTHERS["tables"]),
-            *(OTHERS["tables_at_work"], measures.ACCOUNTING, summary.SUMMARY, OTHERS["report"]),
+            *(oracle.ORACLE, oracle.SUBSCRIPTIONS, oracle.JUDGEMENT, run_files.TABLES),
+            *(run_files.TABLES_AT_WORK, measures.ACCOUNTING, summary.SUMMARY, run_files.REPORT),
         ),
         _RESULT,
     ),
