@@ -12,7 +12,6 @@ The sentences are Markdown. Types and operators of values are the model's (`rout
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -366,7 +365,10 @@ FRAMES = tuple(
     FrameFormat(
         FrameType[name],
         row["direction"],
-        tuple((Tlv[name], Occurs(occurs)) for name, occurs in re.findall(r"(\w+)(\W?)(?: |$)", row["tlvs"])),
+        tuple(
+            (Tlv[known := word.rstrip("?*")], Occurs(word.removeprefix(known)))
+            for word in row["tlvs"].split()
+        ),
         row["sentence"],
     )
     for name, row in _FILE["frames"].items()
