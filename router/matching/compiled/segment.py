@@ -233,8 +233,8 @@ _PER_CHARACTER, _LONGEST_COUNTED, _PLACES = 0.25, 8, 6
 _SUBSTRING_MOST = 0.9
 #: Added to the number of equalities of a slot: among few, a value is not known to be rare.
 _EQUALITIES_PRIOR = 30.0
-#: A filter of intervals is sieved if its access is expected in this share of the messages or more, and the
-#: segment has some filters, and not too many slots for a sieve.
+#: A filter of intervals is sieved if its access is expected in this share of the messages or more; a segment
+#: of fewer filters has no sieve.
 _SIEVED_SHARE, _SIEVED_LEAST = 0.004, 256
 
 
@@ -313,7 +313,7 @@ def _choose_accesses(
         np.empty(filters, np.int64),
         np.zeros((2, filters), np.int64),
     )
-    # No slot of a filter in the sieve has fewer constraints, for its access is the least likely one.
+    # A filter's access is its least likely constraint: its other slots pass the same threshold.
     sieving = filters >= _SIEVED_LEAST and (in_slot >= _SIEVED_SHARE * filters).sum() <= SLOTS
     for number in range(filters):
         best, rarest, wide = -1, 1e300, sieving
@@ -335,7 +335,6 @@ def _choose_accesses(
         if best < 0:
             accesses[number] = slots * ACCESSES + (_ALWAYS if satisfiable[number] else _NEVER)
             continue
-        unit = starts[number + 1] - starts[number] == 1
         if wide and lows[best] < highs[best] and rarest >= _SIEVED_SHARE * filters:
             accesses[number], key[0, number] = slots * ACCESSES + _SIEVED, tests[best] // ACCESSES
             continue
@@ -361,7 +360,7 @@ def _choose_accesses(
             exact = False
             below = test in (_BELOW, _TEST_AT_MOST)
             access, value = (_UP_TO, ~low) if below else (_FROM, low)
-        unit = exact and unit
+        unit = exact and starts[number + 1] - starts[number] == 1
         if unit and access < _EQUAL:
             access -= _TO_UNIT
         accesses[number] = tests[best] // ACCESSES * ACCESSES + access

@@ -14,6 +14,7 @@ Sources: the bitmap indices of O'Neil and Quass ("Improved query performance wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,8 @@ _CLEARED, _TRIED = 32, 64
 _WORDS, _BOUNDS = 4, 3
 #: Columns of `Sieve.groups`: the first posting, word and slot of a group.
 _POSTING, _WORD, _MEMBER, _GROUP = range(4)
+#: Rows of a slot in `Sieve.begins`.
+_LOWER, _UPPER = 0, 1
 #: Columns of `Sieve.chosen`: the cell of a slot, and the address of its bitmap.
 _CELL, _ROW, _CHOSEN = range(3)
 
@@ -95,50 +98,63 @@ def sieve_of(accesses: _Longs, starts: _Ints, tests: _Ints, lows: _Longs, highs:
     slots = np.flatnonzero(counts).astype(np.int32)
     index = np.zeros(len(counts), np.int32)
     index[slots] = np.arange(len(slots))
-    places, cells = index[slot], min(_CELLS, _BITS // len(slots) - 1)
-    # Groups.
-    groups = np.zeros((len(slots) + 1, _GROUP), np.int64)
-    groups[:, _POSTING] = np.append(np.searchsorted(accesses, slots), len(accesses))
-    sizes = np.diff(groups[:, _POSTING])
-    groups[1:, _WORD] = np.cumsum((sizes + 63) >> 6)
-    number = np.arange(len(accesses)) + np.repeat(64 * groups[:-1, _WORD] - groups[:-1, _POSTING], sizes)
-    filters = np.repeat(number.astype(np.int32), np.diff(starts))
+    places, records = index[slot], np.diff(starts)
+    groups, number = _groups(index[accesses], len(slots))
     used = np.zeros((len(slots), len(slots)), np.bool_)
-    used[np.repeat(index[accesses], np.diff(starts)), places] = True
+    used[np.repeat(index[accesses], records), places] = True
     groups[1:, _MEMBER] = np.cumsum(used.sum(axis=1))
-    # Cells and bounds.
-    cuts = np.empty((len(slots), cells - 1), np.int64)
-    begins = np.empty((len(slots), 2, cells + 1), np.int64)
-    bounds, of_bounds, end = list[_Longs](), list[_Ints](), 0
+    filters = np.repeat(number, records)
     by_slot = np.split(np.argsort(places, kind="stable"), np.cumsum(counts[slots])[:-1])
-    for number_, here in enumerate(by_slot):
-        orders = [here[np.argsort(values[here])] for values in (lows, highs)]
-        low, high = lows[orders[0]], highs[orders[1]]
-        cuts[number_] = _cuts(np.concatenate([low[low != LOWEST], high[high != HIGHEST] + 1]), cells)
-        for side, values in enumerate((low, high)):
-            begins[number_, side] = end + np.searchsorted(values, [LOWEST, *cuts[number_], HIGHEST])
-            end += len(values)
-            begins[number_, side, -1] = end
-        bounds += [low, high]
-        of_bounds += [filters[order] for order in orders]
-    # Bitmaps. No filter has the bits behind the last one of a group.
-    possible = np.full((len(slots), cells + 1, groups[-1, _WORD]), -1, np.int64)
+    cuts, begins, bounds, of_bounds = _bounds(by_slot, filters, lows, highs)
+    words = groups[-1, _WORD]
+    possible = np.full((len(slots), cuts.shape[1] + 2, words), -1, np.int64)
+    # No filter has the bits behind the last one of a group.
+    sizes = np.diff(groups[:, _POSTING])
     for group in np.flatnonzero(sizes % 64):
         possible[group, :, groups[group + 1, _WORD] - 1] = (1 << int(sizes[group] % 64)) - 1
     _fill(filters, places, lows, highs, cuts, possible)
-    return Sieve(
-        slots,
-        cuts,
-        possible,
-        np.concatenate(bounds),
-        np.concatenate(of_bounds),
-        begins,
-        groups,
-        np.nonzero(used)[1].astype(np.int32),
-        np.empty((len(slots), _CHOSEN), np.int64),
-        np.empty(len(slots), np.int64),
-        np.empty(groups[-1, _WORD], np.int64),
-    )
+    members = np.nonzero(used)[1].astype(np.int32)
+    memory = [np.empty(shape, np.int64) for shape in ((len(slots), _CHOSEN), len(slots), words)]
+    return Sieve(slots, cuts, possible, bounds, of_bounds, begins, groups, members, *memory)
+
+
+def _groups(access: _Ints, slots: int) -> tuple[_Longs, _Ints]:
+    """Returns `Sieve.groups` without members, and the number of each filter.
+
+    Args:
+        access: of each filter, the index of the slot of its access, ascending.
+    """
+    groups = np.zeros((slots + 1, _GROUP), np.int64)
+    groups[:, _POSTING] = np.searchsorted(access, np.arange(slots + 1))
+    groups[1:, _WORD] = np.cumsum((np.diff(groups[:, _POSTING]) + 63) >> 6)
+    shift = 64 * groups[:, _WORD] - groups[:, _POSTING]
+    return groups, (np.arange(len(access)) + shift[access]).astype(np.int32)
+
+
+def _bounds(
+    by_slot: Sequence[_Longs], filters: _Ints, lows: _Longs, highs: _Longs
+) -> tuple[_Longs, _Longs, _Longs, _Ints]:
+    """Returns `cuts`, `begins`, `bounds` and `filters` of a `Sieve`.
+
+    Args:
+        by_slot: the records of each slot.
+        filters, lows, highs: of each record, the number of its filter and its interval.
+    """
+    cells = min(_CELLS, _BITS // len(by_slot) - 1)
+    cuts = np.empty((len(by_slot), cells - 1), np.int64)
+    begins = np.empty((len(by_slot), 2, cells + 1), np.int64)
+    bounds, of_bounds, end = list[_Longs](), list[_Ints](), 0
+    for slot, records in enumerate(by_slot):
+        orders = [records[np.argsort(values[records])] for values in (lows, highs)]
+        low, high = lows[orders[_LOWER]], highs[orders[_UPPER]]
+        cuts[slot] = _cuts(np.concatenate([low[low != LOWEST], high[high != HIGHEST] + 1]), cells)
+        for side, values in enumerate((low, high)):
+            begins[slot, side] = end + np.searchsorted(values, [LOWEST, *cuts[slot], HIGHEST])
+            end += len(values)
+            begins[slot, side, -1] = end
+        bounds += [low, high]
+        of_bounds += [filters[order] for order in orders]
+    return cuts, begins, np.concatenate(bounds), np.concatenate(of_bounds)
 
 
 def _cuts(bounds: _Longs, cells: int) -> _Longs:
@@ -209,20 +225,24 @@ def _choose(search: Address, segment: Address) -> I64:
     """Writes `Sieve.chosen` of a message; returns about how many bounds within the cells fail."""
     slots, attribute_of = long_at(segment, Part.SIEVE_SLOTS), long_at(search, Search.ATTRIBUTE_OF)
     cuts, cells = long_at(segment, Part.SIEVE_CUTS), long_at(segment, Part.SIEVE_CELLS)
-    begins, chosen = long_at(segment, Part.SIEVE_BEGINS), long_at(segment, Part.SIEVE_CHOSEN)
-    bounds = 0
+    chosen, bounds = long_at(segment, Part.SIEVE_CHOSEN), 0
     for own in range(long_at(segment, Part.SIEVE_COUNT)):
         attribute, cell, first = long_at(attribute_of, int_at(slots, own)), cells, own * (cells - 1)
         if attribute != 0:
             cell = reached(cuts, first, first + cells - 1, long_at(attribute, KEY), 0) - first
-            lower = 2 * own * (cells + 1) + cell
-            upper = lower + cells + 1
-            bounds += long_at(begins, lower + 1) - long_at(begins, lower)
-            bounds += long_at(begins, upper + 1) - long_at(begins, upper)
+            for side in (_LOWER, _UPPER):
+                bounds += _begin(segment, own, side, cell + 1) - _begin(segment, own, side, cell)
         put_long(chosen, own * _CHOSEN + _CELL, cell)
         row = (own * (cells + 1) + cell) * long_at(segment, Part.SIEVE_WORDS)
         put_long(chosen, own * _CHOSEN + _ROW, long_at(segment, Part.SIEVE_POSSIBLE) + 8 * row)
     return bounds >> 1
+
+
+@callee
+def _begin(segment: Address, own: I64, side: I64, cell: I64) -> I64:
+    """Returns the first of the lower or the upper bounds of a slot in a cell, or behind the last cell."""
+    row = (2 * own + side) * (long_at(segment, Part.SIEVE_CELLS) + 1)
+    return long_at(long_at(segment, Part.SIEVE_BEGINS), row + cell)
 
 
 @callee
@@ -240,19 +260,18 @@ def _gather(segment: Address, group: I64) -> I64:
 def _clear(search: Address, segment: Address) -> Flag:
     """Clears the bits of the filters of which a bound within a cell fails; True: too many steps."""
     slots, attribute_of = long_at(segment, Part.SIEVE_SLOTS), long_at(search, Search.ATTRIBUTE_OF)
-    bounds, begins = long_at(segment, Part.SIEVE_BOUNDS), long_at(segment, Part.SIEVE_BEGINS)
-    cells, chosen = long_at(segment, Part.SIEVE_CELLS), long_at(segment, Part.SIEVE_CHOSEN)
+    bounds, chosen = long_at(segment, Part.SIEVE_BOUNDS), long_at(segment, Part.SIEVE_CHOSEN)
     for own in range(long_at(segment, Part.SIEVE_COUNT)):
         cell = long_at(chosen, own * _CHOSEN + _CELL)
-        if cell == cells:
+        if cell == long_at(segment, Part.SIEVE_CELLS):
             continue
         key = long_at(long_at(attribute_of, int_at(slots, own)), KEY)
-        lower = 2 * own * (cells + 1) + cell
-        upper = lower + cells + 1
-        low_end, high = long_at(begins, lower + 1), long_at(begins, upper)
-        low = reached(bounds, long_at(begins, lower), low_end, key, 0)
-        # The upper bounds below the key; none is below the lowest one.
-        high_end = reached(bounds, high, long_at(begins, upper + 1), key - 1, 0) if key > LOWEST else high
+        low_end, high = _begin(segment, own, _LOWER, cell + 1), _begin(segment, own, _UPPER, cell)
+        low = reached(bounds, _begin(segment, own, _LOWER, cell), low_end, key, 0)
+        high_end = high
+        # No bound is below the lowest key.
+        if key > LOWEST:
+            high_end = reached(bounds, high, _begin(segment, own, _UPPER, cell + 1), key - 1, 0)
         if spend(search, (low_end - low + high_end - high) >> _BOUNDS):
             return True
         _clear_range(segment, low, low_end)
@@ -278,8 +297,10 @@ def _take(search: Address, segment: Address, begin: I64) -> Flag:
     for group in range(long_at(segment, Part.SIEVE_COUNT)):
         row = group * _GROUP
         first, end = long_at(groups, row + _WORD), long_at(groups, row + _GROUP + _WORD)
-        if long_at(chosen, group * _CHOSEN + _CELL) == absent or spend(search, (end - first) >> _BOUNDS):
+        if long_at(chosen, group * _CHOSEN + _CELL) == absent:
             continue
+        if spend(search, (end - first) >> _BOUNDS):
+            break
         posting = long_at(segment, Part.SIEVE_START) + long_at(groups, row + _POSTING) - 64 * first
         for word in range(max(first, begin), end):
             bits = long_at(left, word)
