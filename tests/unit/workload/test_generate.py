@@ -64,16 +64,6 @@ def test_items_are_in_order_with_predicates_first() -> None:
     assert all(0 <= item.at_s < 1800 for item in workload.items)
 
 
-def test_senders_keep_their_rate() -> None:
-    workload = generate(experiment(nodes=50, duration_s=12_000))
-    per_sender = [
-        sum(item.node == node and item.action == "send_message" for item in workload.items)
-        for node in workload.senders
-    ]
-    # 3 a minute for 200 minutes: mean 600, standard deviation 24.5.
-    assert all(480 < count < 720 for count in per_sender)
-
-
 def test_intervals_are_exponential() -> None:
     options = WorkloadOptions(messages_per_minute=60)
     workload = generate(experiment(nodes=2, duration_s=20_000, options=options))
@@ -210,19 +200,6 @@ def test_events_are_merged_in() -> None:
     assert len([*generate(experiment(events=events)).items]) == len([*drawn.items]) + 3
 
 
-def test_a_workload_file_reads_back(tmp_path: Path) -> None:
-    workload = generate(experiment(events=[SendMessage(1, 0, 'x = "a b"')]))
-    write_workload(RunLayout(tmp_path), workload)
-    again = read_workload(RunLayout(tmp_path))
-    assert again.items == workload.items
-    kinds = [
-        [type(v) for v in (item.attributes or {}).values()]
-        for items in (again, workload)
-        for item in items.items
-    ]
-    assert kinds[: len([*workload.items])] == kinds[len([*workload.items]) :]
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -285,13 +262,17 @@ def test_an_application_is_named_in_files_events_and_traces(tmp_path: Path) -> N
         (
             Item(0.0, 1, "subscribe", predicate="a < 1", subscription="s", app="board"),
             Item(0.0, 1, "subscribe", predicate="a < 2", subscription="s"),
-            Item(5.0, 0, "send_message", attributes={"a": 0}, app="feed"),
+            Item(
+                5.0, 0, "send_message", attributes={"a": 0, "b": 1.0, "c": True, "d": 'x "y" é'}, app="feed"
+            ),
         ),
         (0,),
         (1,),
     )
     write_workload(RunLayout(tmp_path), workload)
-    assert read_workload(RunLayout(tmp_path)) == workload
+    again = read_workload(RunLayout(tmp_path))
+    # 1 == 1.0 == True: equality alone does not tell types apart.
+    assert (again, [*map(repr, again.items)]) == (workload, [*map(repr, workload.items)])
     event = '[[events]]\naction = "set_predicate"\nat_s = 0\nnode = 2\napp = "board"\npredicate = "a > 0"\n'
     (item,) = generate(_experiment(tmp_path, event)).items
     assert item == Item(0.0, 2, "set_predicate", predicate="a > 0", app="board")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from itertools import combinations
 from pathlib import Path
@@ -25,6 +26,8 @@ from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.support.errors import InputError
 from tests.support.paths import DOCS
 
+#: Schemas and traces that cannot be read, and a part of each error.
+_FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
 FLIGHTS = """
 [[attribute]]
 name = "price"
@@ -88,46 +91,27 @@ def test_every_predicate_selects_the_share_that_is_asked_for(
     assert max(abs(share - expected) for share in shares) <= spread
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_shape_of_figure_10_does_not_depend_on_a_seed(tmp_path: Path, seed: int) -> None:
+def test_messages_of_a_workload_match_the_share_that_is_asked_for(tmp_path: Path) -> None:
     _schema(tmp_path)
     text = 'schema = "flights.toml"\nselectivity_percent = 20\nsenders_percent = 50\nmessages_per_minute = 10'
-    (tmp_path / "e.toml").write_text(
-        f'duration_s = 600\nseed = {seed}\n[topology]\ngenerator = "ring"\nnodes = 100\n[workload]\n{text}\n'
-    )
-    shares = match_distribution(generate(load_experiment(tmp_path / "e.toml")))
+    shares = match_distribution(generate(_experiment(tmp_path, text, 'generator = "ring"\nnodes = 100')))
     assert len(shares) > 1000
-    assert sum(shares) / len(shares) == pytest.approx(0.2, abs=0.02)
+    assert mean(shares) == pytest.approx(0.2, abs=0.02)
+
+
+#: Long ones.
+_LONG_SCHEMAS = [
+    (f'[[attribute]]\nname = "{"a" * 256}"\ntype = "double"\n', "attribute 1: name: attribute name of 256"),
+    (
+        f'[[attribute]]\nname = "a"\ntype = "string"\nvalues = ["{"v" * 65_536}"]\n',
+        "attribute 1: values: expected strings of at most 65535 bytes",
+    ),
+    (FLIGHTS + '[[attribute]]\nname = "price"\ntype = "double"\n', "attribute 4: 'price' is declared"),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("x = 1", "expected tables [[attribute]], and nothing else"),
-        ('[[attribute]]\nname = "a"\n', "attribute 1: type is missing"),
-        ('[[attribute]]\nname = "a"\ntype = "double"\nhigt = 3\n', "attribute 1: unknown key 'higt'"),
-        ('[[attribute]]\nname = "a"\ntype = "double"\nlow = 3\nhigh = 3\n', "expected low below high"),
-        ('[[attribute]]\nname = "a"\ntype = "string"\n', "expected one of values and count"),
-        ('[[attribute]]\nname = "a"\ntype = "string"\nvalues = [1]\n', "values: expected a list of strings"),
-        (
-            '[[attribute]]\nname = "a"\ntype = "integer"\nlow = 0.5\n',
-            "attribute 1: low: 0.5 is not valid; expected an integer from -9007199254740992 to 9007",
-        ),
-        ('[[attribute]]\nname = "a"\ntype = "double"\nlow = -1e308\nhigh = 1e308\n', "low below high"),
-        (
-            f'[[attribute]]\nname = "{"a" * 256}"\ntype = "double"\n',
-            "attribute 1: name: attribute name of 256",
-        ),
-        (
-            f'[[attribute]]\nname = "a"\ntype = "string"\nvalues = ["{"v" * 65_536}"]\n',
-            "attribute 1: values: expected strings of at most 65535 bytes",
-        ),
-        (
-            "".join(f'[[attribute]]\nname = "{name}"\ntype = "string"\ncount = 600_000\n' for name in "ab"),
-            "attribute 2: expected at most 1000000 values of all strings together",
-        ),
-        (FLIGHTS + '[[attribute]]\nname = "price"\ntype = "double"\n', "attribute 4: 'price' is declared"),
-    ],
+    ("text", "problem"), [*((each["text"], each["problem"]) for each in _FAULTS["schema"]), *_LONG_SCHEMAS]
 )
 def test_errors_of_a_schema_name_file_and_attribute(tmp_path: Path, text: str, problem: str) -> None:
     path = _schema(tmp_path, text)
@@ -182,73 +166,14 @@ def test_a_trace_of_either_form_is_the_workload_up_to_the_end_of_the_experiment(
     assert tuple(generate(_experiment(tmp_path, 'trace = "t.jsonl"', NAMED)).items) == ITEMS
 
 
-def _line(**fields: object) -> str:
-    """A line of JSON that is a valid request but for `fields`; None: without the field."""
-    valid = {"at_s": 1, "node": 1, "action": "set_predicate", "predicate": "a < 1"}
-    return json.dumps({name: value for name, value in {**valid, **fields}.items() if value is not None})
-
-
-def _sent(**fields: object) -> str:
-    return _line(action="send_message", predicate=None, **fields)
-
-
-_PLAIN = '"set_predicate" or "subscribe" or "unsubscribe" or "send_message"'
-
-
-#: The name of a trace -> its text, and the problem.
-_FAULTS: dict[str, list[tuple[str | None, str]]] = {
-    "t.csv": [
-        ("", "line 1: is empty; expected the names of the columns: at_s, node, app, action"),
-        ("at_s,nod\n", "line 1: unknown column 'nod'; did you mean 'node'?"),
-        ("at_s,node,node\n", "line 1: column 'node' is there twice"),
-        ("at_s,node,action\n1,9,send_message\n", "line 2: node: node 9: expected 0 to 2"),
-        ("at_s,node\n1,1\n", f"line 2: action: missing; expected {_PLAIN}"),
-        ("node,action\n1,send_message\n", "line 2: at_s: missing; expected a number from 0 to "),
-        (
-            "at_s,node,action\nsoon,1,send_message\n",
-            'line 2: at_s: "soon" is not valid; expected a number from 0 to 1e+09',
-        ),
-        ("at_s,node,action\n1,1,send_message,x\n", "line 2: more fields than columns"),
-        ("at_s,node\n1," + "9" * 200_000, ": cannot be read: field larger than field limit"),
-        (
-            "at_s,node,action,message\n1,1,send_message,\n",
-            "line 2: message: missing; expected a string that is not empty",
-        ),
-    ],
-    "t.jsonl": [
-        ('{"at_s": 1' + "0" * 400 + ', "node": 1, "action": "unsubscribe"}', "line 1: at_s: 1000"),
-        ("\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
-        (_line(at_s=True), "line 1: at_s: true is not valid; expected a number from 0 to 1e+09"),
-        (_line(node=[1]), "line 1: node: [1] is not valid; expected an integer, 0 or more"),
-        (_line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
-        (_line(action="publish"), f'line 1: action: "publish" is not valid; expected {_PLAIN}'),
-        (_line(predicate="a <"), "line 1: predicate: "),
-        (_line(action="send_message"), "line 1: unknown key 'predicate'; expected one of: app, "),
-        (
-            _sent(attributes=[1]),
-            "line 1: attributes: [1] is not valid; expected an object of names and values",
-        ),
-        (
-            _sent(message="[]", attributes={"z": 1}),
-            "line 1: attributes: is given beside message; expected one of them",
-        ),
-        (_sent(attributes={"z": 1}, node=3), "line 1: node: there is no node 3; expected 0 to 2"),
-        (_sent(attributes={"a": None}), "line 1: attributes: expected str, int, float or bool, got NoneType"),
-        (
-            _line(action="unsubscribe", predicate=None, subscription="s"),
-            ': subscription: "s" is not in force at node 1 at 1 s',
-        ),
-        ("[]\n", "line 1: expected an object"),
-        ("{\n", "line 1: not JSON"),
-    ],
-    "t.txt": [("", "t.txt: expected a trace whose name ends in .csv or .jsonl")],
-    "missing.csv": [(None, "missing.csv: cannot be read: ")],
-}
-
-
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
-    [(name, text, problem) for name, faults in _FAULTS.items() for text, problem in faults],
+    [
+        *((each["file"], each["text"], each["problem"]) for each in _FAULTS["trace"]),
+        ("t.csv", "at_s,node\n1," + "9" * 200_000, ": cannot be read: field larger than field limit"),
+        ("t.jsonl", f'{{"at_s": 1{"0" * 400}, "node": 1, "action": "unsubscribe"}}', "line 1: at_s: 1000"),
+        ("missing.csv", None, "missing.csv: cannot be read: "),
+    ],
 )
 def test_errors_of_a_trace_name_file_and_line(
     tmp_path: Path, name: str, text: str | None, problem: str
