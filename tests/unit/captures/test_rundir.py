@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+import tomllib
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -422,10 +423,6 @@ def test_a_follower_takes_whole_lines_and_names_bad_ones(tmp_path: Path) -> None
         follower.read()
 
 
-#: What a router has counted, a piece of the clock and a report of lags, which lack nothing, or one field.
-_COUNTED: dict[str, Any] = {"frames_sent": {}, "frames_received": {}}
-_PIECE = {"t_ns": 1, "monotonic_ns": 1, "experiment_s": 0}
-_LAG = {"from_s": 0, "bound_s": 1, "bound_wall_s": 1, "answers": None}
 _READERS: dict[str, Callable[[RunLayout], object]] = {
     "routers_counters": read_routers_counters,
     "applications": lambda run: list(read_applications(run)),
@@ -435,66 +432,28 @@ _READERS: dict[str, Callable[[RunLayout], object]] = {
     "manifest": read_manifest,
     "summary": read_summary,
 }
-#: Reader -> content, as text or JSON (None: there is no file), and the error behind the name of the file.
-_MALFORMED: dict[str, list[tuple[object, str]]] = {
-    "routers_counters": [
-        ([], "Expected `object`, got `array`"),
-        (
-            '{"1": {"frames_sent": {"RA": ' + "9" * 400 + '}, "frames_received": {}}}',
-            "an integer of 400 digits",
-        ),
-        ({"1": {**_COUNTED, "messages_sent": None}}, "1: Expected `int`, got `null`"),
-    ],
-    "applications": [
-        ({"t_ns": 1}, ":1: no field 'event'"),
-        ({"event": "sing"}, ":1: event: 'sing'; expected connect or set_predicate or subscribe or"),
-        (
-            {"event": "connect", "t_ns": 2**63 - 1, "node": 1, "app": "a"},
-            ":1: Expected `int` <= 3999999999999999999 - at `$.t_ns`",
-        ),
-        ({"event": "connect", "t_ns": 1, "node": 3 * 10**9, "app": "a"}, "Expected `int` <= 1999999999"),
-        (
-            {"event": "set_predicate", "t_ns": 1, "node": 1, "app": "a", "requested_ns": 1, "predicate": "<"},
-            ":1: predicate: ",
-        ),
-        ("\n{nonsense\n", ":2: expected JSON"),
-    ],
-    "controller_log": [({"t_ns": 1, "event": "node_up"}, ":1: Object missing required field `node`")],
-    "clock": [
-        (None, "missing"),
-        ("", "no piece; expected at least one"),
-        ({"t_ns": 1}, ":1: Object missing required field `monotonic_ns`"),
-        ({**_PIECE, "rate": 0}, ":1: Expected `float` > 0.0 - at `$.rate`"),
-    ],
-    "lag": [
-        (
-            {**_LAG, "parts": [{"part": "router", "lag_s": 1, "lag_wall_s": 1, "lag_at_s": 0}]},
-            "parts: 0: no field 'node'",
-        )
-    ],
-    "manifest": [(None, "missing"), ({"datapath": "kernel"}, "Object missing required field `started_ns`")],
-    "summary": [
-        ({"delivery_delay": {"median_s": "x"}}, "delivery_delay.median_s: 'x'; expected: number"),
-        ({"lag": {"routers": 3}}, "lag.routers: 3; expected: object"),
-        ({"recovery_s": [{}]}, "recovery_s[0]: has no events"),
-        ({"reconciliation": {"ovs": {"differences": [{}]}}}, "differences[0]: has no where"),
-    ],
-}
+_MALFORMED: dict[str, list[dict[str, str]]] = tomllib.loads(
+    Path(__file__).with_name("malformed.toml").read_text(encoding="utf-8")
+)
+_DIGITS = f'{{"1": {{"frames_sent": {{"RA": {"9" * 400}}}, "frames_received": {{}}}}}}'
 
 
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        pytest.param(name, content, problem, id=f"{name}: {problem}")
-        for name, cases in _MALFORMED.items()
-        for content, problem in cases
+        *(
+            (name, each.get("content"), each["problem"])
+            for name, cases in _MALFORMED.items()
+            for each in cases
+        ),
+        ("routers_counters", _DIGITS, "an integer of 400 digits"),
     ],
 )
-def test_malformed_files_are_named(run: RunLayout, name: str, content: object, problem: str) -> None:
+def test_malformed_files_are_named(run: RunLayout, name: str, content: str | None, problem: str) -> None:
     run.applications_folder.mkdir()
     path: Path = run.applications_of(1) if name == "applications" else getattr(run, name)
     if content is not None:
-        path.write_text(content if isinstance(content, str) else json.dumps(content) + "\n")
+        path.write_text(content)
     with pytest.raises(RunFolderError, match=f"{re.escape(str(path))}.*{re.escape(problem)}"):
         _READERS[name](run)
 

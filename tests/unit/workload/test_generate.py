@@ -64,11 +64,12 @@ def test_items_are_in_order_with_predicates_first() -> None:
     assert all(0 <= item.at_s < 1800 for item in workload.items)
 
 
-def test_intervals_are_exponential() -> None:
+def test_intervals_of_each_sender_are_exponential() -> None:
     options = WorkloadOptions(messages_per_minute=60)
-    workload = generate(experiment(nodes=2, duration_s=20_000, options=options))
-    times = [item.at_s for item in workload.items if item.action == "send_message"]
-    gaps = [after - before for before, after in pairwise(times)]
+    workload = generate(experiment(nodes=10, duration_s=20_000, options=options))
+    sent = [item for item in workload.items if item.action == "send_message"]
+    times = [[item.at_s for item in sent if item.node == node] for node in workload.senders]
+    gaps = [after - before for of_node in times for before, after in pairwise(of_node)]
     # An exponential distribution has a standard deviation equal to its mean, and a median of mean * ln 2.
     assert statistics.fmean(gaps) == pytest.approx(1, rel=0.05)
     assert statistics.stdev(gaps) == pytest.approx(1, rel=0.05)
