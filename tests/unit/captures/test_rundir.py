@@ -453,7 +453,7 @@ def test_malformed_files_are_named(run: RunLayout, name: str, content: str | Non
     run.applications_folder.mkdir()
     path: Path = run.applications_of(1) if name == "applications" else getattr(run, name)
     if content is not None:
-        path.write_text(content)
+        path.write_text(content + "\n" * bool(content))
     with pytest.raises(RunFolderError, match=f"{re.escape(str(path))}.*{re.escape(problem)}"):
         _READERS[name](run)
 
