@@ -147,11 +147,6 @@ def test_rates_are_those_of_the_workload(run: RunLayout) -> None:
     assert Clock([Piece(0, -3.0, 1.0), Piece(3 * NS, 0.0, 7.3)]).mean_rate(55.0) == 7.3
 
 
-def test_a_clock_of_one_piece_is_the_rule_of_three() -> None:
-    clock = Clock.steady(10 * NS, 20.0)
-    assert [clock.experiment_at(t_s * NS) for t_s in (9, 10, 11)] == [-20.0, 0.0, 20.0]
-
-
 def test_a_number_is_read_as_it_is() -> None:
     numbers = [0.1, 1 / 3, 0.12345678901234568, 1e-300, -2.5, 1.7976931348623157e308, 0.0]
     with duckdb.connect() as database:

@@ -161,13 +161,6 @@ def test_what_came_in_a_flush_and_what_it_replaces_are_not_flushed(flags: Public
     assert router.idle
 
 
-def test_a_router_without_the_option_flushes_nothing() -> None:
-    router = attention_router(cache_publications=1)
-    upload(router, x=1)
-    assert types(upload(router, 5.0, x=1)) == []
-    assert router.counters.publications_evicted == 1
-
-
 #: A PUB of one integer takes about 0.1 s.
 _MBPS = 0.01
 

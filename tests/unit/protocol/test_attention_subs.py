@@ -546,6 +546,7 @@ def test_what_leaves_a_cache_is_recorded(flushing: str, replaced_by: str, cause:
     else:
         copy = Publication(21, 1, 0, Message({"x": 1}))
         actions = received(router, 11, frame_of(FrameType.FLUSH, 11, 1, copy), 1.0)
+    assert types(actions) == (["FLUSH"] if cause == "flushed" else [])
     entered, left = (each for each in actions if isinstance(each, IndexChanged))
     assert (entered.before, left.after) == (None, None)
     assert ((left.source, left.seq), left.before, left.cause) == (first.id, Index.PPT, cause)

@@ -83,12 +83,8 @@ def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
     assert predicates_of(router)[2] == parse_predicate("x > 2")
     assert received(router, 12, ur(NODE, "none", FIRST), 3.1) == []
     counters = router.counters
-    assert (counters.srs_issued, counters.urs_received, counters.urs_applied, counters.urs_missed) == (
-        1,
-        3,
-        2,
-        1,
-    )
+    assert (counters.srs_issued, counters.urs_received) == (1, 3)
+    assert (counters.urs_applied, counters.urs_missed) == (2, 1)
     assert counters.dropped == {"ur_late": 1}
 
 
@@ -143,15 +139,6 @@ def test_a_new_request_of_an_issuer_replaces_the_one_before() -> None:
 def timeout_us(frame: Frame) -> int:
     assert isinstance(frame.body, SenderRequest)
     return frame.body.timeout_us
-
-
-def test_a_request_with_the_greatest_number_shuts_its_issuer_out_for_the_time_of_an_answer() -> None:
-    router = set_up(RouterOptions(sr_timeout_s=20.0))
-    received(router, 12, sr(12, seq=2**64 - 1), 0.0)
-    assert received(router, 12, sr(12, seq=FIRST), 19.9) == []
-    assert router.counters.dropped == {"sr_old": 1}
-    assert received(router, 12, sr(12, seq=FIRST), 20.1) != []
-    assert router.counters.dropped == {"sr_old": 1}
 
 
 def test_timeouts_follow_what_was_measured() -> None:

@@ -170,6 +170,7 @@ def test_the_hop_limit_ends_a_journey() -> None:
         (11, Frame(FrameType.TABLE, NODE, 1, 2, 9, TABLE), "not_from_controller"),
         (11, Frame(FrameType.HELLO, 11, 1, 0, 1, Hello(1)), "not_from_controller"),
         (11, Frame(FrameType.MSG, 11, 1, 1, 9, EVERYTHING), "malformed"),
+        (11, replace(msg(11), body=AddressedMessage((12,), Message({"x": 7}))), "malformed"),
         (11, Frame(FrameType.RA, 11, 1, 1, 9, Message({})), "malformed"),
         # A private network has the type.
         (11, Frame(FrameType.XRA, 11, 1, 1, 9, BloomPredicate(())), "not_handled"),

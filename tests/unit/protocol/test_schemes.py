@@ -25,10 +25,13 @@ def identified(issuer: int, text: str, seq: int = 1) -> Frame:
     return replace(ra(issuer, text, seq=seq), flags=Flags.IDENTIFIED)
 
 
-def test_an_advertisement_that_is_not_identified_is_dropped() -> None:
+@pytest.mark.parametrize(
+    ("frame", "reason"), [(ra(21, "x = 1"), "ra_unidentified"), (msg(11, x=7), "malformed")]
+)
+def test_frames_without_issuer_or_destinations_are_dropped(frame: Frame, reason: str) -> None:
     router = set_up(DRP)
-    assert received(router, 11, ra(21, "x = 1")) == []
-    assert router.counters.dropped == {"ra_unidentified": 1}
+    assert received(router, 11, frame) == []
+    assert router.counters.dropped == {reason: 1}
 
 
 @pytest.mark.parametrize("scheme", ["psf", "ips", "pif-classes"])
@@ -91,19 +94,6 @@ def test_a_destination_to_which_no_child_leads_is_counted_and_no_neighbour_gets_
         ({2}, AddressedMessage((12,), message))
     ]
     assert router.counters.dropped == {"destination": 2}
-
-
-def test_a_message_without_destinations_is_malformed_where_they_are_needed() -> None:
-    router = set_up(DRP)
-    assert received(router, 11, msg(11, x=7)) == []
-    assert router.counters.dropped == {"malformed": 1}
-
-
-def test_a_message_with_destinations_is_malformed_elsewhere() -> None:
-    router = set_up(RouterOptions(scheme="pif"))
-    frame = replace(msg(11), body=AddressedMessage((12,), Message({"x": 7})))
-    assert received(router, 11, frame) == []
-    assert router.counters.dropped == {"malformed": 1}
 
 
 def router_with_classes() -> Router:

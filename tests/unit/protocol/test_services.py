@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.support.applications import application_events
 from tests.support.attention_experiment import experiment
 from tests.support.evidence import judged
 from tests.support.one_router import set_up
-from tests.support.protocol_network import Network, random_graph
 from tests.support.simulated import simulated
 
 NAME = "limited"
@@ -71,21 +69,6 @@ def test_a_router_with_another_service_does_not_know_an_event() -> None:
     router = set_up(RouterOptions(service=NAME))
     assert router.handle(Upload(1, Message({"x": 1})), 0.0) == []
     assert "publish" not in router.session(1).commands()
-
-
-@pytest.mark.parametrize("scheme", ["pif", "flooding"])
-def test_in_a_network_no_node_passes_more_than_the_quota_up(scheme: str) -> None:
-    options = RouterOptions(service=NAME, scheme=scheme)
-    network = Network(random_graph(random.Random(3), 6, 4), options, 3)
-    network.new_epoch()
-    for node in range(6):
-        network.set_predicate(node, parse_predicate("x > 0"))
-    network.settle()
-    for number in range(4):
-        network.send(number, Message({"x": 1}))
-    network.settle()
-    passed_up = Counter(node for nodes in network.delivered.values() for node in nodes.elements())
-    assert passed_up == dict.fromkeys(range(6), QUOTA)
 
 
 _EXPERIMENT = f"""

@@ -460,8 +460,14 @@ def test_is_valid_in_every_lua(version: str, script: Path) -> None:
     subprocess.run([compiler, "-p", str(script)], check=True)
 
 
-def decodes_the_vectors(version: str, tmp_path: Path, *options: str) -> None:
-    """Compares the Info column of each vector in a plain Lua with a stand-in for Wireshark's classes."""
+@EVERY_LUA
+@pytest.mark.parametrize("comma", [False, True], ids=["", "decimal comma"])
+def test_decodes_the_vectors_in_every_lua(
+    version: str, comma: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The Info column of each vector in a plain Lua with a stand-in for Wireshark's classes."""
+    if comma:
+        request.getfixturevalue("decimal_comma")
     lua = shutil.which(f"lua{version}")
     if lua is None:
         pytest.skip(f"lua{version} is not installed (apt-get install lua{version})")
@@ -470,6 +476,7 @@ def decodes_the_vectors(version: str, tmp_path: Path, *options: str) -> None:
     payloads = [vector.payload for vector in WHOLE] + [vector.payload for vector in malformed]
     listing.write_text("".join(payload.hex() + "\n" for payload in payloads))
     stand_in = ROOT / "tests" / "support" / "wire_wireshark.lua"
+    options = ["-e", f'assert(os.setlocale("{COMMA}"))'] if comma else []
     command = [lua, *options, str(stand_in), str(DISSECTOR), str(listing)]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
@@ -477,14 +484,3 @@ def decodes_the_vectors(version: str, tmp_path: Path, *options: str) -> None:
     assert infos[: len(WHOLE)] == [vector.info for vector in WHOLE]
     reasons = [info.removeprefix("Undecodable: ").partition(":")[0] for info in infos[len(WHOLE) :]]
     assert reasons == [vector.reason for vector in malformed]
-
-
-@EVERY_LUA
-def test_decodes_the_vectors_in_every_lua(version: str, tmp_path: Path) -> None:
-    decodes_the_vectors(version, tmp_path)
-
-
-@EVERY_LUA
-@pytest.mark.usefixtures("decimal_comma")
-def test_every_lua_decodes_alike_in_a_locale_with_a_decimal_comma(version: str, tmp_path: Path) -> None:
-    decodes_the_vectors(version, tmp_path, "-e", f'assert(os.setlocale("{COMMA}"))')
