@@ -158,6 +158,8 @@ def _arrays(state: tuple[Any, ...]) -> list[npt.NDArray[np.generic]]:
 PEERS: Registry[type[Peer]] = Registry("peer")
 PEERS.register_lazily("brute", "tests.bench.peers.brute:Brute", "Every filter is verified.")
 PEERS.register_lazily("rein", "tests.bench.peers.rein:Rein", "REIN: the filters that fail are marked.")
+PEERS.register_lazily("tama", "tests.bench.peers.tama:Tama", "TAMA: a tree of each slot, filters count down.")
+PEERS.register_lazily("tama-approximate", "tests.bench.peers.tama:ApproximateTama", "TAMA as published.")
 
 
 def scratch(slots: int) -> tuple[Longs, Longs, Longs]:

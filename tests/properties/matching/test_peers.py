@@ -12,12 +12,14 @@ from tests.bench.peers import HIGHEST, LOWEST, PEERS, Boxes, Ints, Longs, Peer
 from tests.bench.peers.brute import Brute
 from tests.bench.peers.workloads import Workload, draw
 
-#: Small tables, each of another shape: dense messages, sparse messages, equalities, domains of few values.
+#: Small tables, each of another shape: dense messages, sparse messages, equalities, domains of few values,
+#: intervals about as wide as a leaf of TAMA.
 SHAPES = {
     "dense": Workload(500, 60, 6, (0, 3), (6, 6), 1_000, 0.5),
     "sparse": Workload(500, 60, 40, (1, 4), (3, 12), 5_000_000, 0.3, 0.2, 1.0),
     "equal": Workload(500, 60, 8, (1, 3), (2, 8), 9, 0.4, 0.6),
     "alike": Workload(500, 60, 30, (1, 5), (6, 10), 48, 0.12, 0.3, likeness=5),
+    "narrow": Workload(500, 60, 8, (1, 3), (4, 8), 1 << 40, 1e-5, likeness=5),
 }
 Point = tuple[Ints, Longs]
 
@@ -68,7 +70,10 @@ def test_a_peer_finds_what_a_scan_finds(name: str, shape: str) -> None:
                 each.delete(free[-1])
         elif free:
             living.append(free.pop(source.randrange(len(free))))
-            rows = more.rows(source.randrange(500))
+            slot, low, high = more.rows(source.randrange(500))
+            # Some are beyond the domain that the index was built for.
+            shift = source.choice((0, 0, -SHAPES[shape].domain, SHAPES[shape].domain))
+            points += [(slot, high + shift), (slot, low + shift - 1)]
             for each in pair:
-                each.insert(living[-1], *rows)
+                each.insert(living[-1], slot, low + shift, high + shift)
     _check(peer, brute, points)
