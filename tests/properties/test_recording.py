@@ -138,7 +138,7 @@ def a_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(worlds(most=7, extra=6), STEPS, PREDICATES, st.booleans(), st.sampled_from(VARIANTS))
 def test_a_replay_answers_as_the_router_did(
     world: World, steps: Steps, held: Predicate, ends: bool, options: RouterOptions
@@ -184,7 +184,7 @@ def test_a_replay_answers_as_the_router_did(
                 assert (state.epoch, state.rows()) == (epoch, table)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(ANY_OPTIONS, SEEDS)
 def test_a_replay_answers_as_the_router_of_the_attention_limited_service_did(
     options: AttentionOptions, seed: int

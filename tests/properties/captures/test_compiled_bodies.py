@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 
 from captures.frames import CaptureIdentity
 from captures.frames.columns import SCHEMA
@@ -76,7 +76,6 @@ def _assert_equal(payloads: list[bytes], columns: tuple[str, ...] = tuple(SCHEMA
     assert list(map(repr, found.to_pylist())) == list(map(repr, expected.to_pylist()))
 
 
-@settings(deadline=None)
 @given(st.lists(_PAYLOADS, max_size=12))
 def test_well_formed_bodies_have_the_columns_of_the_codec(payloads: list[bytes]) -> None:
     _assert_equal(payloads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from captures.rundir.epochs import epochs
 from router.wire.frames import COUNTER_BITS, BroadcastTable, Commit, Frame, FrameType, Hello
@@ -110,7 +110,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.2, 0.5]), STEPS)
 def test_every_live_router_ends_in_the_same_right_epoch(
     seed: int, loss: float, steps: list[tuple[str, int, bool]]

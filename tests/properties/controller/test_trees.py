@@ -6,7 +6,6 @@ import random
 import sys
 import tracemalloc
 from functools import cache
-from heapq import heappop, heappush
 from types import FrameType
 
 import networkx as nx
@@ -19,7 +18,6 @@ from testbed.controller.trees import (
     LAYERS,
     Forest,
     Tree,
-    broadcast_tables,
     hops_on_trees,
     router_tables,
     spt_trees,
@@ -104,13 +102,14 @@ def check_forest(forest: Forest) -> None:
 
 
 def check_shortest(topology: Topology, forest: Forest) -> None:
-    """Every path is a shortest one, and of these the one of the tie-breaking rule."""
-    graph = graph_of(forest)
+    """Each tree is that of the definition: the shortest paths by the weights cost << m | 1 << index."""
+    m = len(topology.links)
+    graph = nx.Graph()
+    graph.add_nodes_from(forest.sources.tolist())
+    graph.add_weighted_edges_from((k.u, k.v, k.cost << m | 1 << k.index) for k in forest.links)
     for source, tree in forest.trees().items():
-        distances = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
-        for node in tree.order:
-            assert nx.path_weight(graph, path(tree, node), "cost") == distances[node]
-        assert list(tree.parents) == big_integer_parents(topology, forest, source)
+        paths = nx.single_source_dijkstra_path(graph, source)
+        assert {node: path(tree, node)[::-1] for node in tree.order} == paths
 
 
 def check_minimum(topology: Topology, forest: Forest) -> None:
@@ -166,29 +165,6 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
         assert set(numbers) == set(range(1, len(table.classes) + 1))
 
 
-def big_integer_parents(topology: Topology, forest: Forest, source: int) -> list[int]:
-    """The tree by the definition: Dijkstra on the weights cost << m | 1 << index."""
-    m = len(topology.links)
-    adjacency: dict[int, list[tuple[int, int]]] = {node.id: [] for node in topology.nodes}
-    for link in forest.links:
-        weight = link.cost << m | 1 << link.index
-        adjacency[link.u].append((link.v, weight))
-        adjacency[link.v].append((link.u, weight))
-    parents = [NO_PARENT] * len(topology.nodes)
-    done: set[int] = set()
-    heap = [(0, source, NO_PARENT)]
-    while heap:
-        distance, node, parent = heappop(heap)
-        if node in done:
-            continue
-        done.add(node)
-        parents[node] = parent
-        for neighbour, weight in adjacency[node]:
-            if neighbour not in done:
-                heappush(heap, (distance + weight, neighbour, node))
-    return parents
-
-
 def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> None:
     forests = {name: layer(topology, down_links, down_nodes) for name, layer in LAYERS.items()}
     for forest in forests.values():
@@ -221,7 +197,7 @@ def test_every_connected_graph_of_up_to_seven_nodes(costs: str) -> None:
         check(topology_of(graph, source if costs == "random" else None), NONE, NONE)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(topologies(), st.data())
 def test_with_links_and_nodes_down(topology: Topology, data: st.DataObject) -> None:
     links = data.draw(
@@ -231,19 +207,6 @@ def test_with_links_and_nodes_down(topology: Topology, data: st.DataObject) -> N
     )
     nodes = data.draw(st.frozensets(st.integers(0, len(topology.nodes) - 1), max_size=2))
     check(topology, links, nodes)
-
-
-@settings(max_examples=100, deadline=None)
-@given(topologies(), st.data())
-def test_a_failed_link_leaves_the_trees_that_do_not_use_it(topology: Topology, data: st.DataObject) -> None:
-    if not topology.links:
-        return
-    failed = data.draw(st.sampled_from(topology.links))
-    before = spt_trees(topology)
-    after = spt_trees(topology, frozenset({failed.index}))
-    for source, tree in before.trees().items():
-        if tree.parents[failed.u] != failed.v and tree.parents[failed.v] != failed.u:
-            assert after.tree(source).parents == tree.parents
 
 
 _MOST, _PART = MAX_TOTAL_COST, MAX_TOTAL_COST // 4
@@ -310,15 +273,3 @@ def test_a_deep_network_takes_few_calls_of_numpy() -> None:
         sys.setprofile(None)
     # There are 8 slices; a call for each depth of each would make 4,000.
     assert calls < 1000
-
-
-def test_the_tie_in_a_ring_of_four_goes_to_the_lower_links() -> None:
-    ring = build("ring", [Node(n) for n in range(4)], [LinkSpec(n, (n + 1) % 4) for n in range(4)])
-    forest = spt_trees(ring)
-    # From 0 to 2 over links {0, 1} or {3, 2}: the set without the highest index is lighter.
-    assert path(forest.tree(0), 2) == [2, 1, 0]
-    assert path(forest.tree(2), 0) == [0, 1, 2]
-    assert path(forest.tree(1), 3) == [3, 2, 1]
-    assert entries_of(broadcast_tables(ring, forest)[1])[0] == TreeEntry(
-        source=0, parent=1, children=(2,), downstream=1
-    )

@@ -103,7 +103,7 @@ def _begin(router: CoreRouter, *plays: Play) -> None:
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
-@settings(max_examples=cases(25), deadline=None)
+@settings(max_examples=cases(25))
 @given(SEEDS, PREDICATES, PREDICATES, PREDICATES)
 @example(2782512, NOTHING, NOTHING, NOTHING).via("a message comes with a signature")
 def test_compiled_forwarding_equals_the_core(
@@ -127,7 +127,7 @@ def test_compiled_forwarding_equals_the_core(
         assert check(Path(folder) / "compiled").difference is None
 
 
-@settings(max_examples=cases(25), deadline=None)
+@settings(max_examples=cases(25))
 @given(st.lists(st.tuples(st.floats(0, 3), st.sampled_from([0.5, 1.0, 90.0])), min_size=2, max_size=9))
 def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[float, float]]) -> None:
     """Each step: experiment seconds since the message before, and the rate at which this message comes."""

@@ -58,7 +58,7 @@ def _bodies(draw: st.DrawFn) -> bytes:
 
 
 @given(_bodies() | st.binary(max_size=40))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_a_body_is_read_as_the_codec_reads_it_or_left_to_it(body: bytes) -> None:
     compiled, naive = CompiledMatcher(), NaiveMatcher()
     for interface, text in enumerate(

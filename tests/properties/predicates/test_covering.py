@@ -28,7 +28,7 @@ from tests.support.predicate_worlds import (
 
 
 @given(st.sampled_from(Type), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_inclusion_of_values_is_exact_for_every_type(kind: Type, data: st.DataObject) -> None:
     first, second = (data.draw(st.lists(constraints("x", [kind]), min_size=1, max_size=4)) for _ in range(2))
     a, b = value_set(kind, first), value_set(kind, second)
@@ -44,14 +44,14 @@ def test_inclusion_of_values_is_exact_for_every_type(kind: Type, data: st.DataOb
 
 
 @given(predicates("xy", MIXED), predicates("xy", MIXED))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_covering_is_sound(p: Predicate, q: Predicate) -> None:
     if covers(p, q):
         assert not [m for m in MIXED_WORLD if matches(q, m) and not matches(p, m)]
 
 
 @given(predicates("x", [Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_covering_by_a_union_on_one_attribute_is_exact(p: Predicate, data: st.DataObject) -> None:
     q = data.draw(predicates("x", [Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]))
     world = messages("x", [Type.INTEGER, Type.DOUBLE, Type.BOOLEAN])
@@ -59,7 +59,7 @@ def test_covering_by_a_union_on_one_attribute_is_exact(p: Predicate, data: st.Da
 
 
 @given(predicates("xy", MIXED), predicates("xy", MIXED))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_disjoin_matches_what_either_matches(p: Predicate, q: Predicate) -> None:
     joined = disjoin(p, q)
     wrong = [m for m in MIXED_WORLD if matches(joined, m) != (matches(p, m) or matches(q, m))]
@@ -81,7 +81,7 @@ def overlap(a: ValueSet, b: ValueSet) -> bool:
 
 
 @given(predicates("xyz", INTEGER_AND_BOOLEAN), conjunctions("xyz", INTEGER_AND_BOOLEAN))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_covering_by_intervals_of_several_attributes_is_exact(p: Predicate, filter_: Filter) -> None:
     q = Predicate((filter_,))
     assert covers(p, q) == all(matches(p, m) for m in _THREE_NAMES if matches(q, m))
@@ -112,7 +112,7 @@ def partitions(draw: st.DrawFn) -> list[Filter]:
 
 
 @given(partitions(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_box_is_covered_by_all_its_pieces_and_no_fewer(pieces: list[Filter], data: st.DataObject) -> None:
     whole = Predicate((box(dict.fromkeys("xyz", (0, _SIDES))),))
     assert covers(Predicate(tuple(pieces)), whole)
@@ -121,7 +121,7 @@ def test_a_box_is_covered_by_all_its_pieces_and_no_fewer(pieces: list[Filter], d
 
 
 @given(st.lists(conjunctions("xy", MIXED), max_size=8), conjunctions("xy", MIXED))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_the_index_misses_no_candidate(filters: list[Filter], asked: Filter) -> None:
     sought = normalise(asked)
     members = [normal for normal in map(normalise, dict.fromkeys(filters)) if normal is not None]
@@ -163,7 +163,7 @@ _FEW = st.lists(predicates("xy", MIXED), max_size=5)
 
 
 @given(_FEW, predicates("xy", MIXED), _FEW, st.sampled_from([0, 3, 10, PAIRS_MAX]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_a_pool_says_does_not_depend_on_its_past(
     table: list[Predicate], asked: Predicate, past: list[Predicate], pairs: int, some_go: bool
 ) -> None:
@@ -185,7 +185,7 @@ def test_what_a_pool_says_does_not_depend_on_its_past(
 
 
 @given(predicates("xyz", INTEGER_AND_BOOLEAN))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_simplification_is_exact_idempotent_and_leaves_nothing_needless(p: Predicate) -> None:
     simple = simplify(p)
     assert not [m for m in _THREE_NAMES if matches(simple, m) != matches(p, m)]
@@ -197,7 +197,7 @@ def test_simplification_is_exact_idempotent_and_leaves_nothing_needless(p: Predi
 
 
 @given(predicates("xy", MIXED), st.integers(1, 4), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_oversimplification_only_widens(p: Predicate, most: int, data: st.DataObject) -> None:
     wide = oversimplify(p, most)
     assert len(wide) <= most
@@ -211,7 +211,7 @@ def test_oversimplification_only_widens(p: Predicate, most: int, data: st.DataOb
 
 
 @given(st.lists(st.tuples(st.integers(0, 13), st.integers(1, 13)), min_size=2, max_size=9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_one_filter_less_on_one_attribute_closes_one_gap(sides: list[tuple[int, int]]) -> None:
     # Bounds are multiples of 3: a gap of one value would be kept as ``x != v`` in a single filter.
     simple = simplify(Predicate(tuple(box({"x": (3 * low, 3 * (low + length))}) for low, length in sides)))

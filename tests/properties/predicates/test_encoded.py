@@ -73,7 +73,7 @@ def test_every_operator_and_edge_value_adds_only_strings_of_every_message_that_m
     assert min(matching.values()) > 0
 
 
-@settings(max_examples=cases(150), deadline=None)
+@settings(max_examples=cases(150))
 @given(PREDICATES, MESSAGES)
 def test_what_matches_plainly_matches_encoded(predicate: Predicate, message: Message) -> None:
     for maker in ENCODERS:
@@ -97,7 +97,7 @@ def matched(predicate: BloomPredicate) -> list[int]:
     return [number for number, message in enumerate(_ALL_MESSAGES) if predicate.matches(message)]
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(100))
 @given(_PREDICATES, _PREDICATES)
 def test_covering_and_union_are_exact(first: BloomPredicate, second: BloomPredicate) -> None:
     of_first, of_second = set(matched(first)), set(matched(second))
@@ -118,7 +118,7 @@ def test_covering_and_union_are_exact(first: BloomPredicate, second: BloomPredic
     )
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(100))
 @given(_PREDICATES, st.integers(1, 4))
 def test_widening_covers_and_is_small(predicate: BloomPredicate, filters: int) -> None:
     wide = widened(predicate, filters)
@@ -153,7 +153,7 @@ def test_widening_filters_of_many_suites_ends() -> None:
         assert covers(wide, BloomPredicate(filters))
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(100))
 @given(FILTERS, MESSAGES)
 def test_hardening_only_widens(filter_: Filter, message: Message) -> None:
     plain, hard = encoder(), encoder(hardening=Hardening(3, 0.4))
@@ -212,7 +212,7 @@ _PHASES = st.lists(
 @pytest.mark.parametrize(
     ("pool_type", "made"), [(VerbatimPool, _plain), (FilterPool, _plain), (BloomPool, _encoded)]
 )
-@settings(max_examples=cases(15), deadline=None)
+@settings(max_examples=cases(15))
 @given(phases=_PHASES, seed=st.integers(0, 1_000))
 def test_a_pool_stays_within_its_bound_whatever_comes_and_goes(
     pool_type: type, made: object, phases: list[tuple[int, int, int, int, bool]], seed: int

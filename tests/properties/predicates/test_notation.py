@@ -26,7 +26,6 @@ MESSAGES = st.dictionaries(NAMES, st.one_of(*VALUES.values()), max_size=5).map(M
 
 
 @given(PREDICATES)
-@settings(deadline=None)
 def test_predicates_survive_printing(predicate: Predicate) -> None:
     text = format_predicate(predicate)
     assert len(text.splitlines()) == 1
@@ -35,21 +34,18 @@ def test_predicates_survive_printing(predicate: Predicate) -> None:
 
 
 @given(MESSAGES)
-@settings(deadline=None)
 def test_messages_survive_printing(message: Message) -> None:
     # repr, because 1 == 1.0 == True.
     assert repr(parse_message(format_message(message))) == repr(message)
 
 
 @given(PREDICATES)
-@settings(deadline=None)
 def test_predicates_survive_json(predicate: Predicate) -> None:
     data = json.loads(json.dumps(predicate_to_json(predicate)))
     assert repr(predicate_from_json(data)) == repr(predicate)
 
 
 @given(st.text(alphabet='ab"\\x0 =<>*!&|,;[]()-.1e9/\n', max_size=30))
-@settings(deadline=None)
 def test_any_text_is_parsed_or_refused_with_a_position_inside_it(text: str) -> None:
     for parse in (parse_predicate, parse_message):
         try:
@@ -70,7 +66,7 @@ _MANY = st.lists(predicates("xy", MIXED), max_size=6).map(
 
 
 @given(_MANY, st.integers(1, 100), _WEIGHTS, st.integers(1, 8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_widened_predicate_matches_all_that_the_original_does(
     predicate: Predicate, filter_weight: int, weight: int, most: int
 ) -> None:
@@ -80,7 +76,7 @@ def test_a_widened_predicate_matches_all_that_the_original_does(
 
 
 @given(_MANY, st.integers(1, 100), _WEIGHTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_within_the_bounds_is_unchanged(
     predicate: Predicate, filter_weight: int, weight: int
 ) -> None:

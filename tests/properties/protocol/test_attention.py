@@ -24,7 +24,7 @@ _DUPLICATION = st.sampled_from([0.0, 0.2])
 
 
 @given(_OPTIONS, st.integers(0, 2**32), st.booleans(), _LOSS, _DUPLICATION)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_no_subscription_gets_what_it_must_not(
     options: AttentionOptions, seed: int, reordering: bool, loss: float, duplication: float
 ) -> None:
@@ -43,7 +43,7 @@ def test_no_subscription_gets_what_it_must_not(
     st.sampled_from(["whole", "sequential"]),
 )
 @example(1609, False, True, False, "whole").via("a copy without the flag PENDING overtakes the one with it")
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_without_loss_and_eviction_no_subscription_starves(
     strategy: StrategyName, seed: int, en_route: bool, everything: bool, reordering: bool, fan_out: FanOut
 ) -> None:
@@ -86,7 +86,7 @@ def test_without_loss_and_eviction_no_subscription_starves(
 
 
 @given(st.sampled_from(get_args(StrategyName)), st.integers(0, 2**32), st.integers(0, 12), st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_sequential_sub_satisfies_a_subscription_although_a_frame_is_lost(
     strategy: StrategyName, seed: int, before: int, new_epoch: bool
 ) -> None:
@@ -125,7 +125,7 @@ def test_a_sequential_sub_satisfies_a_subscription_although_a_frame_is_lost(
     st.integers(0, 2**32),
     st.booleans(),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_subscription_that_outlives_its_router_gets_nothing_twice(
     strategy: StrategyName, exact: bool, everything: bool, seed: int, reordering: bool
 ) -> None:

@@ -84,7 +84,7 @@ class PrivateNetwork(Network):
 
 
 @pytest.mark.parametrize("scheme", [each for each in EXACT_SCHEMES if not SCHEMES[each].reads_filters])
-@settings(max_examples=cases(12), deadline=None)
+@settings(max_examples=cases(12))
 @given(worlds(most=6, extra=4), st.sampled_from(PARAMETERS), CHANGES, MESSAGES)
 def test_members_accept_what_a_plain_network_delivers(
     scheme: str,
@@ -107,7 +107,7 @@ def test_members_accept_what_a_plain_network_delivers(
     assert {kind for _, _, kind in network.frames} <= private
 
 
-@settings(max_examples=cases(25), deadline=None)
+@settings(max_examples=cases(25))
 @given(worlds(most=6, extra=4), CHANGES, MESSAGES)
 def test_rotation_of_the_key_loses_no_message(
     world: World, changes: list[tuple[int, Predicate]], message: Message
@@ -174,7 +174,7 @@ def test_a_heavy_predicate_is_widened_and_loses_nobody() -> None:
 # Contents: deliveries do not depend on how predicates are compared; uncovered tables are verbatim.
 
 
-@settings(max_examples=cases(60), deadline=None)
+@settings(max_examples=cases(60))
 @given(worlds(extra=6), CHANGES, MESSAGE_LISTS)
 def test_deliveries_are_the_same_under_every_content(
     world: World, changes: Steps, messages: list[Message]
@@ -207,7 +207,7 @@ def expect_declared_filters(network: Network) -> None:
             assert set(held) == filters_behind(network, node, neighbour), (node, interface)
 
 
-@settings(max_examples=cases(80), deadline=None)
+@settings(max_examples=cases(80))
 @given(worlds(extra=6), st.lists(PREDICATES, min_size=8, max_size=8), STEPS)
 def test_advertisements_and_a_round_of_requests_leave_exactly_the_declared_filters(
     world: World, predicates: list[Predicate], steps: Steps
@@ -218,7 +218,7 @@ def test_advertisements_and_a_round_of_requests_leave_exactly_the_declared_filte
     expect_declared_filters(network)
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(100))
 @given(st.lists(PREDICATES, max_size=8), MESSAGES)
 def test_a_builder_of_any_content_matches_what_was_added(
     predicates: list[Predicate], message: Message

@@ -43,7 +43,7 @@ _BY_POLICY = replace(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(250), deadline=None)
+@settings(max_examples=cases(250))
 @given(
     worlds(extra=6),
     STEPS,
@@ -94,7 +94,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(400), deadline=None)
+@settings(max_examples=cases(400))
 @given(worlds(3, 7), st.booleans())
 def test_requests_while_trees_change_lose_nobody(scheme: str, world: World, reuse: bool) -> None:
     """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
@@ -125,7 +125,7 @@ def test_requests_while_trees_change_lose_nobody(scheme: str, world: World, reus
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(500), deadline=None)
+@settings(max_examples=cases(500))
 @given(worlds(3, 7, 4), st.booleans(), st.sampled_from(get_args(RequestPolicyName)))
 def test_a_receiver_that_narrows_and_widens_is_never_lost(
     scheme: str, world: World, reuse: bool, policy: RequestPolicyName
@@ -161,7 +161,7 @@ _RELIABLE = replace(OPTIONS, reliable_control=True)
 
 
 @pytest.mark.parametrize("scheme", ["pif", "pif-classes"])
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(100))
 @given(worlds(), STEPS, _LOSSES, st.booleans(), st.sampled_from([None, 1]))
 def test_no_receiver_is_missing_from_a_table_after_losses(
     scheme: str, world: World, steps: Steps, loss: float, reuse: bool, most: int | None
@@ -173,7 +173,7 @@ def test_no_receiver_is_missing_from_a_table_after_losses(
 
 
 @pytest.mark.parametrize("scheme", EXACT_SCHEMES)
-@settings(max_examples=cases(30), deadline=None)
+@settings(max_examples=cases(30))
 @given(worlds(most=7), CHANGES, CHANGES, MESSAGE_LISTS, _LOSSES)
 def test_every_receiver_gets_messages_after_losses_and_changes_of_the_network(
     scheme: str, world: World, changes: Steps, later: Steps, messages: list[Message], loss: float

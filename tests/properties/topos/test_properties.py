@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import networkx as nx
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from topos import Node, Topology
 from topos.build import LinkSpec, build
@@ -32,7 +32,6 @@ _topologies = st.one_of(
 
 
 @given(_topologies)
-@settings(deadline=None)
 def test_connected_simple_and_numbered(topology: Topology) -> None:
     graph = nx.Graph()
     graph.add_nodes_from(node.id for node in topology.nodes)
@@ -49,7 +48,6 @@ def test_connected_simple_and_numbered(topology: Topology) -> None:
 
 
 @given(st.integers(1, 40), _seeds, st.integers(1, 5))
-@settings(deadline=None)
 def test_waxman_has_as_many_links_as_asked_for(nodes: int, seed: int, links_per_node: int) -> None:
     topology = waxman(nodes, seed, links_per_node=links_per_node)
     # In a small graph the first nodes may find, at the end, fewer nodes that they are not joined to.
@@ -61,7 +59,6 @@ def test_waxman_has_as_many_links_as_asked_for(nodes: int, seed: int, links_per_
 
 
 @given(_waxman, st.data())
-@settings(deadline=None)
 def test_properties_of_links_survive_json(topology: Topology, data: st.DataObject) -> None:
     bandwidths = st.none() | st.floats(0.001, 1e6)
     percents = st.none() | st.floats(0, 100)

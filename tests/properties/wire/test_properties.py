@@ -156,7 +156,6 @@ def frames_of(kind: FrameType) -> st.SearchStrategy[Frame]:
 FRAMES = st.sampled_from(FrameType).flatmap(frames_of)
 
 
-@settings(deadline=None)
 @given(FRAMES, st.binary(max_size=20))
 def test_decode_undoes_encode(frame: Frame, padding: bytes) -> None:
     decoded = decode(encode(frame) + padding)
@@ -164,7 +163,6 @@ def test_decode_undoes_encode(frame: Frame, padding: bytes) -> None:
     assert repr(decoded) == repr(frame)  # types, order and the sign of zero too
 
 
-@settings(deadline=None)
 @given(FRAMES, st.integers(33, 200), st.randoms(use_true_random=False))
 def test_reassembly_undoes_fragmentation(frame: Frame, mtu: int, order: Any) -> None:
     payloads = codec.fragment(frame, mtu)
@@ -179,7 +177,7 @@ def test_reassembly_undoes_fragmentation(frame: Frame, mtu: int, order: Any) -> 
     assert all(codec.read_frame(*found) == frame for found in whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(FRAMES)
 def test_scapy_and_the_codec_agree(frame: Frame) -> None:
     payload = encode(frame)
@@ -188,7 +186,7 @@ def test_scapy_and_the_codec_agree(frame: Frame) -> None:
     assert bytes(crafted(dissected)) == payload
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(FRAMES, st.integers(33, 60)), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_reassembly_of_damaged_fragments_stays_bounded(sent: list[tuple[Frame, int]], seed: int) -> None:
     random, payloads = Random(seed), []
@@ -210,7 +208,6 @@ def test_reassembly_of_damaged_fragments_stays_bounded(sent: list[tuple[Frame, i
     assert (len(reassembler), reassembler.used_bytes) == (0, 0)
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(1, MAX_INTERFACE), max_size=40))
 def test_addresses_name_exactly_their_ports(ports: set[int]) -> None:
     addresses = port_addresses(ports)

@@ -60,7 +60,6 @@ def _frames(draw: st.DrawFn, *types: FrameType) -> tuple[Frame, bytes]:
     return frame, b"".join(parts)
 
 
-@settings(deadline=None)
 @given(_frames())
 def test_the_codec_skips_them(case: tuple[Frame, bytes]) -> None:
     frame, body = case
@@ -69,7 +68,7 @@ def test_the_codec_skips_them(case: tuple[Frame, bytes]) -> None:
     assert repr(decoded) == repr(frame)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(_frames())
 def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
     frame, body = case
@@ -80,7 +79,6 @@ def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
     assert to_frame(packet) == frame
 
 
-@settings(deadline=None)
 @given(_frames(FrameType.MSG, FrameType.RA), st.integers(33, 1500))
 def test_routers_send_them_on(case: tuple[Frame, bytes], mtu: int) -> None:
     frame, body = case
@@ -94,7 +92,6 @@ def test_routers_send_them_on(case: tuple[Frame, bytes], mtu: int) -> None:
     assert all(decode_header(payload).hop_limit == frame.hop_limit - 1 for payload in payloads)
 
 
-@settings(deadline=None)
 @given(_frames(FrameType.MSG))
 def test_the_compiled_engine_decides_such_messages_itself(case: tuple[Frame, bytes]) -> None:
     from router.matching.compiled.engine import CompiledMatcher
@@ -124,7 +121,6 @@ def test_the_compiled_engine_leaves_known_tlvs_and_type_0_to_the_codec() -> None
 
 
 @pytest.mark.parametrize("types", [(FrameType.MSG,), (FrameType.RA, FrameType.UR)])
-@settings(deadline=None)
 @given(data=st.data())
 def test_the_compiled_decoder_accepts_such_bodies_itself(
     types: tuple[FrameType, ...], data: st.DataObject

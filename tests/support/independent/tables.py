@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 from collections import Counter, defaultdict
@@ -11,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import networkx as nx
 
 from tests.support.independent.frames import Capture, Content, Row, message_text, signed
 
@@ -255,20 +256,9 @@ def _messages(run: Run) -> Iterator[Row]:
 
 def _shortest(run: Run, source: int, name: str | None) -> dict[int, int]:
     """Node -> the least sum of a property of links from a source; None: each link counts 1."""
-    neighbours = defaultdict(list)
-    for link in run.topology["links"]:
-        length = 1 if name is None else link[name]
-        neighbours[link["u"]].append((link["v"], length))
-        neighbours[link["v"]].append((link["u"], length))
-    found: dict[int, int] = {}
-    waiting = [(0, source)]
-    while waiting:
-        total, node = heapq.heappop(waiting)
-        if node not in found:
-            found[node] = total
-            for other, length in neighbours[node]:
-                heapq.heappush(waiting, (total + length, other))
-    return found
+    graph = nx.Graph()
+    graph.add_edges_from((link["u"], link["v"], link) for link in run.topology["links"])
+    return dict(nx.single_source_dijkstra_path_length(graph, source, weight=name))
 
 
 def _arrivals(run: Run) -> Iterator[Row]:

@@ -168,7 +168,7 @@ def test_control_at_max_10() -> None:
     assert _fluid(200_000).control_share() == pytest.approx(0.5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 12), st.integers(0, 99), st.data())
 def test_minimal_trees(nodes: int, seed: int, data: st.DataObject) -> None:
     topology = barabasi_albert(nodes, seed=seed, links_per_node=2)

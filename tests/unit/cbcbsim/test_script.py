@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from testbed.cli.main import main
 from testbed.experiments.config.cbcbsim import is_script, read_script
@@ -101,7 +101,6 @@ _values = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan
 _texts = st.text(max_size=8)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(_texts.filter(bool), _values | _texts, max_size=4))
 def test_every_message_survives_the_form(attributes: dict[str, object]) -> None:
     line = build("line", [Node(0)], [])

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from captures.rundir import RunLayout
 from captures.rundir.inputs import write_topology
@@ -359,7 +359,6 @@ _experiments = st.builds(
 
 
 @given(_experiments)
-@settings(deadline=None, max_examples=100)
 def test_any_experiment_survives_the_run_folder(
     tmp_path_factory: pytest.TempPathFactory, experiment: Experiment
 ) -> None:

@@ -231,14 +231,13 @@ def _by_hand(records: list[Record], slack_s: float) -> dict[str, set[int]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(_records(), st.sampled_from([0.0, 2.0]))
 def test_columns_give_what_one_delivery_after_the_other_gives(records: list[Record], slack_s: float) -> None:
     found = violations(history_of(records), slack_s)
     assert {name: set(rows.tolist()) for name, rows in found.items()} == _by_hand(records, slack_s)
 
 
-@settings(max_examples=100, deadline=None)
 @given(_records())
 def test_counts_of_uploads(records: list[Record]) -> None:
     history = history_of(records)

@@ -376,7 +376,7 @@ _EVENTS = st.one_of(
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), _EVENTS), max_size=30), ANY_OPTIONS)
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_no_frame_harms_a_router(events: list[tuple[float, Event]], options: AttentionOptions) -> None:
     # What waits for a slow interface outlives the ticks below.
     options = replace(options, cache_publications=2, pace_mbps=None)
