@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from router.records.json_file import write_json
 from router.runtime.process import RouterSpec
@@ -27,6 +27,8 @@ def spec_of(wire: Wire, folder: Path, node: int, **more: Any) -> RouterSpec:
 
 
 class Routers:
+    """As a context, killed in the end."""
+
     def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
         path = folder / "specs.json"
         write_json(path, specs)
@@ -64,3 +66,9 @@ class Routers:
     def kill(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

@@ -81,10 +81,7 @@ def test_sub_takes_the_keys_of_a_file_that_is_replaced(
     monkeypatch.setattr(applications, "_RENEW_S", 0.01)
     rotation = threading.Thread(target=rotate)
     rotation.start()
-    options = {"max": None, "refresh": False, "lifetime": None, "freshness": None, "key_file": file}
-    status = applications.sub_command(
-        Namespace(predicate=["x = 1"], count=1, timeout_s=2 * TIMEOUT, **options)
-    )
+    status = _subscribed("x = 1", "--count", "1", "--key-file", str(file))
     rotation.join()
     assert status == 0
     assert capsys.readouterr().out.endswith("x = 1\n")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,11 +60,8 @@ def _specs(wire: Wire, tmp_path: Path) -> list[RouterSpec]:
 
 @pytest.fixture
 def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
-    made = Routers(_specs(wire, tmp_path), tmp_path)
-    try:
+    with Routers(_specs(wire, tmp_path), tmp_path) as made:
         yield made
-    finally:
-        made.kill()
 
 
 def _heard(frames: list[bytes], counters: dict[str, Any]) -> list[bytes]:
@@ -204,14 +202,11 @@ def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers)
 
 def test_a_recording_that_cannot_begin_is_given_up(wire: Wire, tmp_path: Path) -> None:
     spec = spec_of(wire, tmp_path, 0, recording_path="/dev/full")
-    routers = Routers([spec], tmp_path)
-    try:
+    with Routers([spec], tmp_path) as routers:
         with Client(spec.socket_path) as client:
             assert client.status()["epoch"] == 0
         assert '"event": "recording_failed"' in Path(spec.log_path).read_text()
         routers.stop()
-    finally:
-        routers.kill()
 
 
 def _type_of(payload: bytes) -> str:
@@ -253,21 +248,15 @@ def test_routers_die_with_their_parent(routers: Routers) -> None:
 
 
 def _still_alive(pid: int) -> str | None:
-    return f"router {pid} lives" if _lives(pid) else None
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
+    with suppress(psutil.NoSuchProcess):
+        return f"router {pid} lives" if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else None
+    return None
 
 
 def test_routers_share_no_socket_with_others_nor_with_their_parent(wire: Wire, tmp_path: Path) -> None:
     # More than the parent makes before it forks the first.
     specs = [spec_of(wire, tmp_path, node) for node in range(56)]
-    routers = Routers(specs, tmp_path)
-    try:
+    with Routers(specs, tmp_path) as routers:
         of_routers = [_open_files(pid) for pid in routers.pids.values()]
         # Two for frames, one for applications, two by which a signal wakes the router.
         assert {sum(name.startswith("socket:") for name in files) for files in of_routers} == {5}
@@ -284,8 +273,6 @@ def test_routers_share_no_socket_with_others_nor_with_their_parent(wire: Wire, t
         for spec in specs:
             assert spec.recording_path is not None
             assert check(Path(spec.recording_path)).difference is None
-    finally:
-        routers.kill()
 
 
 def _open_files(pid: int) -> set[str]:
@@ -326,16 +313,13 @@ def test_a_parent_ends_that_had_to_kill_its_last_router_after_one_was_killed_on_
         " sys.exit(parent.main(sys.argv[1:]))"
     )
     monkeypatch.setattr(live_routers, "PARENT", [sys.executable, "-c", hasty])
-    routers = Routers(_specs(wire, tmp_path), tmp_path)
-    try:
+    with Routers(_specs(wire, tmp_path), tmp_path) as routers:
         assert routers.request(kill=1)["node"] == 1
         # A router that is stopped does not hear that it is to end.
         os.kill(routers.pids[0], signal.SIGSTOP)
         output, _ = routers.process.communicate(timeout=TIMEOUT)
         assert json.loads(output)["status"] == -signal.SIGKILL
         assert routers.process.returncode == 1
-    finally:
-        routers.kill()
 
 
 # Frames with tags.
@@ -375,8 +359,7 @@ def _dropped(client: Client, reason: str, expected: int) -> str | None:
 def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
     wire: Wire, specs: list[RouterSpec], tmp_path: Path
 ) -> None:
-    routers = Routers(specs, tmp_path)
-    try:
+    with Routers(specs, tmp_path):
         wire.set_up_routers()
         with Client(specs[0].socket_path) as sender, Client(specs[1].socket_path) as app:
             app.set_predicate("x > 1")
@@ -389,19 +372,15 @@ def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
             wire.inject(1, forged)
             wait_for(lambda: _dropped(app, "untagged", 1))
             assert app.status(tables=False)["counters"]["messages_compiled"] == 0
-    finally:
-        routers.kill()
     wire.read()
     of_before = [data for data in wire.received[1] if data[6:12] == node_address(0) and data != forged]
     wire.received[0].clear()
     again = Routers([replace(specs[1], incarnation=INCARNATION + 1)], tmp_path)
-    try:
-        with Client(specs[1].socket_path) as app:
-            for data in of_before:
-                wire.inject(1, data)
-            # Without its HELLOs and ACKs, which are for the controller.
-            expected = sum(data[:2] != b"\x03\xff" for data in of_before)
-            wait_for(lambda: _dropped(app, "replayed", expected))
-            assert app.status(tables=False)["counters"]["messages_received"] == 0
-    finally:
+    with again, Client(specs[1].socket_path) as app:
+        for data in of_before:
+            wire.inject(1, data)
+        # Without its HELLOs and ACKs, which are for the controller.
+        expected = sum(data[:2] != b"\x03\xff" for data in of_before)
+        wait_for(lambda: _dropped(app, "replayed", expected))
+        assert app.status(tables=False)["counters"]["messages_received"] == 0
         again.stop()
