@@ -176,15 +176,8 @@ EXPERIMENT = """
 seed = 3
 duration_s = 60
 time_scale = 10
-
-[topology]
-link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]
-
-[workload]
-senders_percent = 100
-receivers_percent = 100
-messages_per_minute = 60
-first_message_s = 2
+topology.link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]
+workload = { senders_percent = 100, receivers_percent = 100, messages_per_minute = 60, first_message_s = 2 }
 """
 
 

@@ -34,14 +34,8 @@ def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> Non
     builder = asked_run()
     run = RunLayout(builder.write(tmp_path / "run"))
     before = Inputs(run)
-    record = {
-        "event": "unregister",
-        "t_ns": builder.tick(100_000),
-        "node": 1,
-        "app": "app-1",
-        "subscription": 1,
-        "at_s": 0.0,
-    }
+    record: dict[str, Any] = {"event": "unregister", "t_ns": builder.tick(100_000), "at_s": 0.0}
+    record |= {"node": 1, "app": "app-1", "subscription": 1}
     run.service_folder.mkdir()
     run.service_records_of(1).write_text(json.dumps(record) + "\n")
     after = Inputs(run)

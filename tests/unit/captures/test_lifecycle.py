@@ -20,7 +20,7 @@ from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from testbed.support.run_state import find_process
 from tests.support.polling import wait_for
-from tests.support.runtime_wire import await_both_ways, socket_in
+from tests.support.runtime_wire import await_both_ways, ip, socket_in
 
 FRAME = bytes.fromhex("03000000000102cb0000000088b5") + bytes(60)
 OTHER = bytes.fromhex("03000000000102cb0000000088b6") + bytes(60)
@@ -38,11 +38,11 @@ def _records(file: Path) -> int:
 @pytest.fixture
 def pair() -> Iterator[tuple[str, str]]:
     names = (f"cf{os.getpid()}a", f"cf{os.getpid()}b")
-    subprocess.run(["ip", "link", "add", names[0], "type", "veth", "peer", "name", names[1]], check=True)
+    ip("link", "add", names[0], "type", "veth", "peer", "name", names[1])
     try:
         for name in names:
             Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
-            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+            ip("link", "set", name, "up")
         await_both_ways([(OWN, name) for name in names])
         yield names
     finally:
@@ -79,17 +79,13 @@ def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        pytest.param(
-            lambda _, device: subprocess.run(["ip", "link", "delete", device], check=True),
-            "link-0-1: its network device is gone",
-            id="device",
-        ),
-        pytest.param(
+        (lambda _, device: ip("link", "delete", device), "link-0-1: its network device is gone"),
+        (
             lambda captures, _: os.kill(captures.pids[0], signal.SIGKILL),
             r"captures died during the run: it said nothing \(exit status -9\)",
-            id="process",
         ),
     ],
+    ids=["device", "process"],
 )
 def test_captures_that_end_during_the_run_name_the_cause(
     tmp_path: Path, pair: tuple[str, str], end: Callable[[CaptureSet, str], object], message: str

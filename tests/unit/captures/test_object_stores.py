@@ -144,14 +144,8 @@ def test_a_file_system_that_is_missing_is_one_line(uri: str, said: str) -> None:
 # Packets written as captures: the same packets when read, also by tshark.
 
 
-_SCHEMA = StructType(
-    [
-        StructField("data", BinaryType()),
-        StructField("time_ns", LongType()),
-        StructField("length", LongType()),
-        StructField("link_type", IntegerType()),
-    ]
-)
+_KINDS = {"data": BinaryType, "time_ns": LongType, "length": LongType, "link_type": IntegerType}
+_SCHEMA = StructType([StructField(name, kind()) for name, kind in _KINDS.items()])
 _ROWS: list[dict[str, Any]] = [
     {"data": bytes([number]) * 60, "time_ns": 10**18 + number, "length": 60 + number, "link_type": link_type}
     for number, link_type in enumerate([1, 1, 101, 1])

@@ -43,16 +43,8 @@ _GATEWAY = bytes.fromhex("02c900000001")
 
 def _ovs(there: int = 4, back: int = 2) -> dict[int, dict[int, dict[str, int]]]:
     """The counters of the switches of nodes 0 and 1 after frames from 0 to 1 and back."""
-    return {
-        0: {
-            1: {"rx_packets": back, "tx_packets": there},
-            HOST_PORT: {"rx_packets": there, "tx_packets": back},
-        },
-        1: {
-            1: {"rx_packets": there, "tx_packets": back},
-            HOST_PORT: {"rx_packets": back, "tx_packets": there},
-        },
-    }
+    ahead, reverse = ({"rx_packets": rx, "tx_packets": tx} for rx, tx in ((there, back), (back, there)))
+    return {0: {1: {**reverse}, HOST_PORT: {**ahead}}, 1: {1: {**ahead}, HOST_PORT: {**reverse}}}
 
 
 def test_lossy_link_is_left_out() -> None:

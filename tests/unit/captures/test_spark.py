@@ -30,12 +30,8 @@ NOBODY = 65_534
 #: The archive comes before the packages; without `site`, whose path files lead to the source tree.
 _PATHS = "import sys; sys.path[:0], sys.path[len(sys.path):] = [sys.argv[1]], [sys.argv[2]]\n"
 _MODULES = (
-    "captures.datasource.formats",
-    "captures.accounting.direct",
-    "captures.frames.decoder",
-    "captures.frames.messages",
-    "testbed.sim.simulation",
-    "testbed.evaluation.sweeps.job",
+    *("captures.datasource.formats", "captures.accounting.direct", "captures.frames.decoder"),
+    *("captures.frames.messages", "testbed.sim.simulation", "testbed.evaluation.sweeps.job"),
 )
 _PRIVATE = {
     *("_accumulatorServer", "_activeSession", "_active_spark_context", "_gateway", "_instantiatedSession"),

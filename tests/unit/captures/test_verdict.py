@@ -229,11 +229,7 @@ def test_a_late_run_is_invalid_whatever_else_it_shows(
 
 
 _REFUSED = (
-    "frames_refused",
-    "frames_replayed",
-    "frames_rejected",
-    "frames_dropped_by_switches",
-    "switch_drops",
+    *("frames_refused", "frames_replayed", "frames_rejected", "frames_dropped_by_switches", "switch_drops"),
 )
 
 

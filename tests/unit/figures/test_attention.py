@@ -61,10 +61,6 @@ def test_runs_with_a_history_are_curves_that_the_paper_does_not_judge_but_sequen
     assert [most for most, _ in saved["PDP"][0]] == [20, 50, 100, 200, 1000, 5000]
 
 
-def test_a_figure_without_a_run_has_no_statements_but_that_on_safety() -> None:
-    assert verdicts(Attention(), lambda _: ()) == {"No delivery of a run breaks a safety rule": False}
-
-
 def test_a_run_is_known_by_the_experiment_that_it_simulates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,14 +74,8 @@ def test_a_message_finds_its_receivers_hop_by_hop(engine: str, covering: bool) -
 @pytest.mark.parametrize("covering", [False, True])
 @pytest.mark.parametrize("engine", ["counting", "compiled"])
 def test_both_arrangements_are_measured(engine: str, covering: bool) -> None:
-    facts = {
-        "engine": engine,
-        "network": "4 Waxman routers",
-        "receivers": 20,
-        "constraints": 400,
-        "covering": covering,
-    }
-    found = measured(facts, seed=1)
+    facts = {"network": "4 Waxman routers", "receivers": 20, "constraints": 400}
+    found = measured({**facts, "engine": engine, "covering": covering}, seed=1)
     assert found["pairs"] > 0
     assert 0 < found["hops"] < 4
     times = ("single_us", "path_us", "forward_us", "busiest_us", "single_total_us")

@@ -110,14 +110,9 @@ def _judged(given: dict[str, tuple[tuple[float, ...], tuple[float, ...]]]) -> di
 @pytest.mark.parametrize("layer", ["spt", "spanning-tree"])
 def test_a_network_with_static_predicates_lies_on_its_floor(tmp_path: Path, layer: str) -> None:
     """With settled tables, the simulated routers waste exactly the messages of the calculation."""
-    overrides = {
-        "duration_s": "600",
-        "topology.nodes": "14",
-        "workload.first_message_s": "60",
-        "workload.changing_receivers_percent": "0",
-        "workload.messages_per_minute": "12",
-        "broadcast.layer": layer,
-    }
+    workload = {"first_message_s": "60", "changing_receivers_percent": "0", "messages_per_minute": "12"}
+    overrides = {"duration_s": "600", "topology.nodes": "14", "broadcast.layer": layer}
+    overrides |= {f"workload.{key}": value for key, value in workload.items()}
     experiment = load_experiment(find_experiment("default"), overrides)
     with Direct(judged_run(experiment, tmp_path).path) as direct:
         summary = direct.summary()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from router.predicates import EVERYTHING, Message
@@ -35,17 +37,12 @@ from tests.support.one_router import (
     set_up,
 )
 from tests.support.router_tables import predicates_of
-from tests.support.tree_entries import TreeEntry, entries_of, table_of
+from tests.support.tree_entries import entries_of, table_of
 
 #: `TABLE` of the router's tests, and where replies may be reused.
 REUSABLE = table_of(
     TABLE.neighbours,
-    tuple(
-        TreeEntry(
-            entry.source, entry.parent, entry.children, entry.downstream, (2,) if entry.source == 11 else ()
-        )
-        for entry in entries_of(TABLE)
-    ),
+    tuple(replace(each, reusable=(2,) if each.source == 11 else ()) for each in entries_of(TABLE)),
 )
 
 

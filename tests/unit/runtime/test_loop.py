@@ -82,16 +82,9 @@ class Loops:
     def of(self, router: Router, recorder: Recorder | None = None) -> RouterLoop:
         with self._wire.inside(0):
             sockets = PacketSockets(self._wire.devices[0])
-        loop = RouterLoop(
-            router,
-            COMPILED,
-            sockets,
-            self.path,
-            lambda event, fields: self.log.append((event, fields)),
-            ApplicationRecords(os.devnull, print),
-            recorder,
-            meter=self.meter,
-        )
+        log = lambda event, fields: self.log.append((event, fields))  # noqa: E731
+        records = ApplicationRecords(os.devnull, print)
+        loop = RouterLoop(router, COMPILED, sockets, self.path, log, records, recorder, meter=self.meter)
         self._made.callback(loop.close)
         return loop
 

@@ -32,6 +32,11 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
     assert read_specs(path) == [SPEC]
 
 
+def _second(**fields: object) -> str:
+    """Two specs, the second with other fields."""
+    return json.dumps([_JSON, {**_JSON, **fields}])
+
+
 @pytest.mark.parametrize(
     ("content", "error"),
     [
@@ -39,16 +44,10 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
         ("{}", "Expected `array`, got `object`"),
         ("[3]", "Expected `object`, got `int`"),
         ('[{"node": 1}]', "missing required field `device`"),
-        (
-            json.dumps([{**_JSON, "options": {"hop_limit": 0}}]),
-            "hop_limit: 0 is not valid; expected an integer from 1 to 255",
-        ),
-        (
-            json.dumps([_JSON, {**_JSON, "options": {"colour": 0}}]),
-            r"1\.options\.colour: no such field; expected .*hop_limit, ",
-        ),
-        (json.dumps([{**_JSON, "node": "1"}]), "Expected `int`, got `str` - at `.*node`"),
-        (json.dumps([{**_JSON, "matcher": "fast"}]), "matcher: unknown matching engine 'fast'"),
+        (_second(options={"hop_limit": 0}), "hop_limit: 0 is not valid; expected an integer from 1 to 255"),
+        (_second(options={"colour": 0}), r"1\.options\.colour: no such field; expected .*hop_limit, "),
+        (_second(node="1"), "Expected `int`, got `str` - at `.*node`"),
+        (_second(matcher="fast"), "matcher: unknown matching engine 'fast'"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None:

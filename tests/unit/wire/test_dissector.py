@@ -319,19 +319,10 @@ def in_profile(
         "profile": home / ".config/wireshark/profiles/CBCB",
     }
     Installation.of(read_sources(topology), where).bring(lambda _target: False)
-    return subprocess.run(
-        [*with_plugins(where["plugins"]), "tshark", "-C", "CBCB", "-r", str(capture), *options],
-        env={
-            **os.environ,
-            "HOME": str(home),
-            "XDG_CONFIG_HOME": str(home / ".config"),
-            "COLORTERM": "truecolor",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    command = [*with_plugins(where["plugins"]), "tshark", "-C", "CBCB", "-r", str(capture), *options]
+    own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "COLORTERM": "truecolor"}
+    env = {**os.environ, **own}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
 
 
 def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:

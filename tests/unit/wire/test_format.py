@@ -225,7 +225,10 @@ def test_importing_the_layers_does_not_import_all_of_scapy() -> None:
 # The codec, and its limits.
 
 
-NO_SOURCE = np.zeros(0, dtype=CLASS_DTYPE)
+def _table_of(
+    neighbours: tuple[tuple[int, int], ...], classes: list[TreeClass], of_sources: list[int]
+) -> BroadcastTable:
+    return BroadcastTable(neighbours, tree_classes_of(classes), np.array(of_sources, dtype=CLASS_DTYPE))
 
 
 def msg(attributes: dict[str, str | int | float | bool], **header: int) -> Frame:
@@ -318,18 +321,8 @@ def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
         (FrameType.SR, Hello(1), "body of type Hello; expected SenderRequest"),
         (FrameType.SR, SenderRequest(2**32), "does not fit"),
         (FrameType.COMMIT, Commit(-1), "does not fit"),
-        (
-            FrameType.TABLE,
-            BroadcastTable(((1, 2), (1, 3)), tree_classes_of([]), NO_SOURCE),
-            "interface twice",
-        ),
-        (
-            FrameType.TABLE,
-            BroadcastTable(
-                (), tree_classes_of([TreeClass(1, (2, 3))]), np.array([0, 2, 1], dtype=CLASS_DTYPE)
-            ),
-            "a source of class 2, but 1 classes",
-        ),
+        (FrameType.TABLE, _table_of(((1, 2), (1, 3)), [], []), "interface twice"),
+        (FrameType.TABLE, _table_of((), [TreeClass(1, (2, 3))], [0, 2, 1]), "a source of class 2, but 1 "),
     ],
 )
 def test_refuses_bodies_outside_the_format(kind: FrameType, body: Body, problem: str) -> None:

@@ -232,9 +232,7 @@ def test_malformed_lines_are_named(tmp_path: Path, line: str, problem: str) -> N
 _TEXT = """\
 duration_s = 300
 seed = 3
-[topology]
-generator = "ring"
-nodes = 5
+topology = { generator = "ring", nodes = 5 }
 """
 _DRAWN = "[workload]\nreceivers_percent = 60\nsenders_percent = 40\n"
 

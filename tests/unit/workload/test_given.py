@@ -29,21 +29,11 @@ from tests.support.paths import DOCS
 #: Schemas and traces that cannot be read, and a part of each error.
 _FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
 FLIGHTS = """
-[[attribute]]
-name = "price"
-type = "double"
-high = 500
-[[attribute]]
-name = "seats"
-type = "double"
-low = 10
-high = 20
-[[attribute]]
-name = "dest"
-type = "string"
-count = 50
-zipf = 1.0
-present = 0.5
+attribute = [
+    { name = "price", type = "double", high = 500 },
+    { name = "seats", type = "double", low = 10, high = 20 },
+    { name = "dest", type = "string", count = 50, zipf = 1.0, present = 0.5 },
+]
 """
 
 
@@ -106,7 +96,7 @@ _LONG_SCHEMAS = [
         f'[[attribute]]\nname = "a"\ntype = "string"\nvalues = ["{"v" * 65_536}"]\n',
         "attribute 1: values: expected strings of at most 65535 bytes",
     ),
-    (FLIGHTS + '[[attribute]]\nname = "price"\ntype = "double"\n', "attribute 4: 'price' is declared"),
+    (FLIGHTS.replace("]", '{ name = "price", type = "double" }]'), "attribute 4: 'price' is declared"),
 ]
 
 
