@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +12,7 @@ from router.privacy import SECRET_BYTES, Key, KeyRing, write_keys
 from router.security.guard import Guard
 from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, public_key
+from router.wire.authentication import covered
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import (
     CONTROLLER,
@@ -37,6 +39,11 @@ def private_key(node: int) -> bytes:
 def public_keys() -> bytes:
     """The public keys of the controller and of nodes 0 to 31."""
     return b"".join(public_key(private_key(node)) for node in (CONTROLLER, *range(32)))
+
+
+def rogue_signed(node: int, frame: Frame) -> Frame:
+    """The frame, whosever it is, with a signature by the key of a node."""
+    return replace(frame, signature=Signer(node, private_key(node))._key.sign(covered(frame)))
 
 
 @cache

@@ -20,6 +20,7 @@ from tests.support.runtime_wire import Wire, ip
 pytestmark = pytest.mark.root
 FRAMES = 200
 Log = Callable[[str, dict[str, Any]], None]
+Links = Callable[..., Link]
 PORTS = frozenset({1})
 
 
@@ -42,7 +43,7 @@ def wire() -> Iterator[Wire]:
 
 
 @pytest.fixture
-def link_of(wire: Wire) -> Iterator[Callable[..., Link]]:
+def link_of(wire: Wire) -> Iterator[Links]:
     """Makes links on the wire: of a queue of some frames, which log what they drop."""
     with ExitStack() as made:
 
@@ -75,7 +76,7 @@ def drain(wire: Wire, link: Link) -> None:
     wait_for(difference)
 
 
-def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire, link_of: Callable[..., Link]) -> None:
+def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire, link_of: Links) -> None:
     link = link_of(FRAMES)
     for seq in range(FRAMES):
         link.send(PORTS, message(seq), time.monotonic())
@@ -89,7 +90,7 @@ def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire, link_of:
     assert not +link.dropped()
 
 
-def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire, link_of: Callable[..., Link]) -> None:
+def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire, link_of: Links) -> None:
     log: list[tuple[str, dict[str, Any]]] = []
     link = link_of(log=lambda event, fields: log.append((event, fields)))
     for seq in range(FRAMES):
@@ -101,9 +102,7 @@ def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire, link_of: 
     assert log[0] == ("dropped", {"reason": "send_queue_full", "type": "MSG"})
 
 
-def test_a_device_that_is_down_costs_frames_but_not_the_router(
-    wire: Wire, link_of: Callable[..., Link]
-) -> None:
+def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire, link_of: Links) -> None:
     link = link_of()
     ip("-n", wire.names[0], "link", "set", wire.devices[0], "down")
     link.send(PORTS, message(1), time.monotonic())
@@ -121,9 +120,7 @@ def request(seq: int) -> Frame:
     return Frame(FrameType.SR, 1, seq, 1, 9, SenderRequest(1_000_000))
 
 
-def test_control_frames_that_a_turn_leaves_come_with_the_next(
-    wire: Wire, link_of: Callable[..., Link]
-) -> None:
+def test_control_frames_that_a_turn_leaves_come_with_the_next(wire: Wire, link_of: Links) -> None:
     """A turn that has lasted too long stops handling them; the next one goes on where it stopped."""
     link = link_of()
     for seq in range(5):
@@ -141,9 +138,7 @@ def test_control_frames_that_a_turn_leaves_come_with_the_next(
     assert seen == list(range(5))
 
 
-def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(
-    wire: Wire, link_of: Callable[..., Link]
-) -> None:
+def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(wire: Wire, link_of: Links) -> None:
     link = link_of()
     first, *_ = ethernet(Frame(FrameType.MSG, 1, 1, 1, 9, Message({"text": "x" * 2000})), 1, 1400)
     wire.inject(0, first)
@@ -174,7 +169,7 @@ def publication(seq: int) -> Frame:
 
 @pytest.mark.parametrize("made", [message, publication])
 def test_control_frames_do_not_wait_behind_messages(
-    wire: Wire, link_of: Callable[..., Link], made: Callable[[int], Frame]
+    wire: Wire, link_of: Links, made: Callable[[int], Frame]
 ) -> None:
     link = link_of()
     for seq in range(FRAMES):
@@ -189,7 +184,7 @@ def test_control_frames_do_not_wait_behind_messages(
 
 @pytest.mark.parametrize("made", [message, publication])
 def test_control_frames_are_sent_before_messages_that_wait(
-    wire: Wire, link_of: Callable[..., Link], made: Callable[[int], Frame]
+    wire: Wire, link_of: Links, made: Callable[[int], Frame]
 ) -> None:
     link = link_of(FRAMES)
     for seq in range(FRAMES):
@@ -203,7 +198,7 @@ def test_control_frames_are_sent_before_messages_that_wait(
 
 
 def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(
-    wire: Wire, link_of: Callable[..., Link]
+    wire: Wire, link_of: Links
 ) -> None:
     """The core may answer a message by an SR, which a full device does not take."""
     link = link_of(FRAMES)
@@ -219,9 +214,7 @@ def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(
     assert link.holds
 
 
-def test_a_socket_knows_how_long_its_oldest_frame_has_waited(
-    wire: Wire, link_of: Callable[..., Link]
-) -> None:
+def test_a_socket_knows_how_long_its_oldest_frame_has_waited(wire: Wire, link_of: Links) -> None:
     link = link_of()
     socket = link.sockets.messages
     assert socket.waited_s() == 0.0

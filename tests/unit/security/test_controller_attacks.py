@@ -14,7 +14,6 @@ import pytest
 from router.privacy import write_keys
 from router.security.guard import make_guard
 from router.security.signatures import PublicKeys, Signer
-from router.wire.authentication import covered
 from router.wire.codec import read_frame
 from router.wire.frames import COUNTER_BITS, Frame, FrameType, Hello
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
@@ -29,6 +28,7 @@ from tests.support.guarded import (
     opened,
     private_key,
     public_keys,
+    rogue_signed,
     router_guard,
     sealed,
 )
@@ -124,10 +124,6 @@ def hello(node: int, incarnation: int, number: int) -> Frame:
     return Frame(FrameType.HELLO, node, number, 0, 1, Hello(incarnation))
 
 
-def rogue_signed(frame: Frame) -> Frame:
-    return replace(frame, signature=Signer(ROGUE, private_key(ROGUE))._key.sign(covered(frame)))
-
-
 def genuine(frame: Frame) -> Frame:
     """The frame with the signature of the node that it names."""
     return Signer(frame.issuer, private_key(frame.issuer)).signed(frame)
@@ -139,7 +135,7 @@ def forge_acks(court: Court, *, inside: bool, signs: bool) -> None:
     court.break_link()
     for _ in range(2):
         forged = ack(court.last(VICTIM))
-        forged = rogue_signed(forged) if signs else forged
+        forged = rogue_signed(ROGUE, forged) if signs else forged
         (court.inside if inside else court.outside)(forged)
     court.advance(0.5)
 
@@ -177,7 +173,7 @@ def test_a_hello_in_the_name_of_another_router(mode: str, signs: bool) -> None:
     """The controller asks the start that it names, and nobody answers; the network is repaired at once."""
     court = Court(mode)
     forged = hello(VICTIM, INCARNATION + 5, 1)
-    court.inside(rogue_signed(forged) if signs else forged)
+    court.inside(rogue_signed(ROGUE, forged) if signs else forged)
     court.break_link()
     court.advance(2 * TIMING.settle_s)
     assert (court.epochs(), len(court.events("router_unresponsive"))) == ([1, 2], 0)
@@ -192,8 +188,8 @@ def test_a_router_whose_start_was_forged_and_answered_for_is_brought_back(mode: 
     """TABLEs then name a start of the victim that never was: the victim answers them with its HELLO."""
     court = Court(mode)
     court.deaf = {VICTIM}
-    court.inside(rogue_signed(hello(VICTIM, INCARNATION + 5, 1)))
-    court.inside(rogue_signed(ack(court.sent[-1].frame)))
+    court.inside(rogue_signed(ROGUE, hello(VICTIM, INCARNATION + 5, 1)))
+    court.inside(rogue_signed(ROGUE, ack(court.sent[-1].frame)))
     court.deaf = set()
     court.break_link()
     court.advance(1.0)

@@ -20,10 +20,9 @@ from router.protocol.events import Action, ControllerFrame, Deliver, Event, Fram
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin
 from router.security.signatures import PublicKeys, Signer
-from router.wire.authentication import covered
 from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import CONTROLLER
-from tests.support.guarded import private_key, public_keys
+from tests.support.guarded import private_key, public_keys, rogue_signed
 from tests.support.one_router import INCARNATION, NODE, TABLE
 from tests.support.protocol_network import Graph, Network, path, random_graph
 
@@ -137,7 +136,7 @@ def _counting(applications: bool = True) -> tuple[Layer, _Counting]:
 
 _MESSAGE = Frame(FrameType.MSG, 21, FLOOR | 1, 1, 9, Message({"a": 1}))
 #: The message of node 21 with a signature by the key of node 11.
-_FORGED = replace(_MESSAGE, signature=Signer(11, private_key(11))._key.sign(covered(_MESSAGE)))
+_FORGED = rogue_signed(11, _MESSAGE)
 
 
 @pytest.mark.parametrize(

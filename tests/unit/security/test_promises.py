@@ -18,7 +18,9 @@ def _played() -> Iterator[str]:
         text = path.read_text()
         for node in ast.walk(ast.parse(text)) if "mark.attack(" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.attack":
-                yield from map(ast.literal_eval, node.args)
+                for each in node.args:
+                    names = ast.literal_eval(each.value if isinstance(each, ast.Starred) else each)
+                    yield from names if isinstance(names, tuple) else (names,)
 
 
 def _held() -> Iterator[tuple[str, str]]:

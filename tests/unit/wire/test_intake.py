@@ -108,9 +108,8 @@ def test_contradiction_destroys_the_frame(other: Frame) -> None:
     payloads = codec.fragment(long_message(), 132)
     reassembler = Reassembler()
     reassembler.add("n", payloads[1], 0.0)
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(DecodeError, match="bad_fragment: "):
         reassembler.add("n", codec.fragment(other, 132)[1], 0.0)
-    assert caught.value.reason == "bad_fragment"
     assert (len(reassembler), reassembler.used_bytes) == (0, 0)
 
 
@@ -122,10 +121,9 @@ def test_fragments_must_add_up(sizes: tuple[int, int]) -> None:
         HEADER.pack(1, 1, 0, 9, 3, 1, 1, total, index, 2, size, 0) + bytes(size)
         for index, size in enumerate(sizes)
     ]
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(DecodeError, match="bad_fragment: "):
         for payload in payloads:
             assert reassembler.add("n", payload, 0.0) is None
-    assert caught.value.reason == "bad_fragment"
     assert (len(reassembler), reassembler.used_bytes) == (0, 0)
 
 
@@ -173,6 +171,5 @@ def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
 
 def test_a_frame_that_could_never_fit_is_refused() -> None:
     reassembler = Reassembler(max_bytes=1000)
-    with pytest.raises(DecodeError) as caught:
+    with pytest.raises(DecodeError, match="too_large: "):
         reassembler.add("n", codec.fragment(long_message(), 132)[0], 0.0)
-    assert caught.value.reason == "too_large"
