@@ -7,80 +7,52 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 
-from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.widening import MERGED_MAX, weight_of
-from router.predicates.encoded import (
-    BloomFilter,
-    BloomMessage,
-    BloomPredicate,
-    Suite,
-    algebra as bloom_budget,
-)
+from router.predicates.encoded import BloomFilter, BloomMessage, BloomPredicate, Suite, algebra
+from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.wire import private
 from router.wire.predicate import encode_predicate
 
 #: The bounds of a router.
 _OPTIONS = RouterOptions()
-_SUBSTRING, _PREFIX, _SUFFIX = Operator.SUBSTRING, Operator.PREFIX, Operator.SUFFIX
 
 
 def _text(rng: random.Random, length: int) -> str:
-    return "".join(rng.choices(string.ascii_lowercase, k=length))
+    return f'"{"".join(rng.choices(string.ascii_lowercase, k=length))}"'
 
 
-def _string(operator: Operator, text: str) -> Constraint:
-    return Constraint("s", Type.STRING, operator, text)
+def _ranges(rng: random.Random, names: str) -> str:
+    return " and ".join(
+        f"{name} >= {(low := rng.randrange(1_000_000))} and {name} < {low + rng.randrange(1, 500_000)}"
+        for name in names
+    )
 
 
-def _integer(name: str, operator: Operator, value: int) -> Constraint:
-    return Constraint(name, Type.INTEGER, operator, value)
-
-
-def _ranges(rng: random.Random, names: str) -> Iterator[Constraint]:
-    for name in names:
-        low = rng.randrange(1_000_000)
-        yield _integer(name, Operator.GE, low)
-        yield _integer(name, Operator.LT, low + rng.randrange(1, 500_000))
-
-
-#: Shape -> the constraints of the nth filter; a bomb is as many filters as fit.
-SHAPES: dict[str, Callable[[random.Random, int], Iterable[Constraint]]] = {
-    "substrings": lambda rng, _: [_string(_SUBSTRING, _text(rng, 8))],
-    "nested substrings": lambda _, n: [_string(_SUBSTRING, "a" * (n % 1000 + 1))],
+#: Shape -> the nth filter; a bomb is as many filters as fit.
+SHAPES: dict[str, Callable[[random.Random, int], str]] = {
+    "substrings": lambda rng, _: f"s ** {_text(rng, 8)}",
+    "nested substrings": lambda _, n: f's ** "{"a" * (n % 1000 + 1)}"',
     "ranges of 2": lambda rng, _: _ranges(rng, "xy"),
     "ranges of 5": lambda rng, _: _ranges(rng, "vwxyz"),
-    "integers": lambda rng, n: [
-        _integer("x", Operator.NE if n % 2 else Operator.EQ, rng.randrange(10_000_000)),
-        _integer("y", Operator.EQ if n % 2 else Operator.NE, rng.randrange(1_000)),
-    ],
-    "texts, then patterns": lambda rng, n: [
-        _string(_SUBSTRING if n % 4_000 == 3_999 else Operator.EQ, _text(rng, 8))
-    ],
-    "texts of 32, 128": lambda rng, n: [
-        _string(Operator.EQ if n % 2 else _SUBSTRING, _text(rng, 128 if n % 4 < 2 else 32))
-    ],
-    "long substrings": lambda rng, n: [_string(_SUBSTRING, _text(rng, 60_000 if n % 2 else 8))],
-    "substrings of 1,500 lengths": lambda _, n: [
-        _string(_SUBSTRING, "a" * (n % 1_500 + 1) + "b"),
-        _integer("x", Operator.EQ, -n),
-    ],
-    "affixes": lambda rng, n: [
-        _string(_PREFIX, "a" * (n % 20)),
-        _string(_SUFFIX, "a" * (n // 20 % 20)),
-        _string(_SUBSTRING, "a" * 8 + _text(rng, 4)),
-    ],
-    "names": lambda _, n: [
-        Constraint(f"{n}", Type.INTEGER, Operator.ANY, None) if n % 2 else _integer(f"{n}", Operator.GT, n)
-    ],
-    "prefixes, suffixes": lambda rng, n: [
-        _string(_SUFFIX if n % 2 else _PREFIX, _text(rng, rng.randrange(1, 10)))
-    ],
+    "integers": lambda rng, n: "x {} {} and y {} {}".format(
+        *("!=" if n % 2 else "=", rng.randrange(10_000_000)), *("=" if n % 2 else "!=", rng.randrange(1_000))
+    ),
+    "texts, then patterns": lambda rng, n: f"s {'**' if n % 4_000 == 3_999 else '='} {_text(rng, 8)}",
+    "texts of 32, 128": lambda rng, n: f"s {'=' if n % 2 else '**'} {_text(rng, 128 if n % 4 < 2 else 32)}",
+    "long substrings": lambda rng, n: f"s ** {_text(rng, 60_000 if n % 2 else 8)}",
+    "substrings of 1,500 lengths": lambda _, n: f's ** "{"a" * (n % 1_500 + 1)}b" and x = {-n}',
+    "affixes": lambda rng, n: " and ".join(
+        (f's =* "{"a" * (n % 20)}"', f's *= "{"a" * (n // 20 % 20)}"', f's ** "aaaaaaaa{_text(rng, 4)[1:]}')
+    ),
+    "names": lambda _, n: f'"{n}" any integer' if n % 2 else f'"{n}" > {n}',
+    "prefixes, suffixes": lambda rng, n: f"s {'*=' if n % 2 else '=*'} {_text(rng, rng.randrange(1, 10))}",
 }
 #: Shape -> the nth constraint of the one filter of the bomb.
-SINGLE: dict[str, Callable[[random.Random, int], Constraint]] = {
-    "one attribute": lambda rng, n: _string(_SUBSTRING if n % 2 else Operator.NE, _text(rng, 8)),
-    "many attributes": lambda rng, n: _integer(f"a{n}", Operator.GT, rng.randrange(1_000_000)),
+SINGLE: dict[str, Callable[[random.Random, int], str]] = {
+    "one attribute": lambda rng, n: f"s {'**' if n % 2 else '!='} {_text(rng, 8)}",
+    "many attributes": lambda rng, n: f"a{n} > {rng.randrange(1_000_000)}",
 }
 #: The suite of most encoded shapes, and of messages.
 _SUITE = Suite(1, 1_024, 4, 1)
@@ -90,10 +62,9 @@ def _set(positions: Iterable[int]) -> int:
     return sum(1 << position for position in positions)
 
 
-def _bits(bits: int, number: int) -> Callable[[random.Random, int], BloomFilter]:
-    """Filters of as many bits, chosen at random."""
-    suite = Suite(1, bits, 4, 1)
-    return lambda rng, _: BloomFilter(suite, _set(rng.sample(range(bits), number)))
+def _bits(bits: int, number: int, key: int = 1) -> Callable[[random.Random, int], BloomFilter]:
+    """Filters of as many bits, chosen at random; without a key each has a key of its own."""
+    return lambda rng, n: BloomFilter(Suite(key or 1 + n, bits, 4, 1), _set(rng.sample(range(bits), number)))
 
 
 def _covered(rng: random.Random, n: int) -> BloomFilter:
@@ -108,9 +79,7 @@ ENCODED: dict[str, Callable[[random.Random, int], BloomFilter]] = {
     "bits, many of 4,096": _bits(4_096, 400),
     "bits, covered": _covered,
     "bits, nested": lambda _, n: BloomFilter(Suite(1, 4_096, 4, 1), (2 << (4_095 - n % 4_096)) - 1),
-    "bits of many keys": lambda rng, n: BloomFilter(
-        Suite(1 + n, 1_024, 4, 1), _set(rng.sample(range(1_024), 20))
-    ),
+    "bits of many keys": _bits(1_024, 20, key=0),
 }
 EVERY_SHAPE = (*SHAPES, *SINGLE, *ENCODED)
 #: The size of a bomb that has as many filters as a router reads: with more, it takes the bomb as ``*``.
@@ -119,37 +88,24 @@ AT_BOUNDS = 0
 
 def bomb(shape: str, size: int) -> Predicate:
     """The predicate of a shape, whose encoded form has at most `size` bytes, or `AT_BOUNDS`."""
-    found: list[Filter | BloomFilter] = []
+    rng, found, length, weight, excess = random.Random(shape), list[Filter | BloomFilter](), 0, 0, 0
     limit = _OPTIONS.filter_weight - 1 if shape in SINGLE else _OPTIONS.predicate_weight
-    length = weight = excess = 0
-    for each in _filters(shape):
+    for number in count():
+        made = ENCODED[shape](rng, number) if shape in ENCODED else (SHAPES | SINGLE)[shape](rng, number)
+        each = parse_predicate(made).filters[0] if isinstance(made, str) else made
         # The constraints of a single filter are weighed without the filter.
-        weight += _weight(each) - (shape in SINGLE)
+        own = algebra.weight_of(each) if isinstance(each, BloomFilter) else weight_of(each)
+        weight += own - (shape in SINGLE)
         length += len(encoded(_predicate([each])))
         excess += weight > limit or len(found) >= _OPTIONS.predicate_filters
         if length > size if size else excess > MERGED_MAX:
             break
         found.append(each)
     if shape in SINGLE:
-        plain = (each for each in found if isinstance(each, Filter))
-        found = [Filter(tuple(constraint for each in plain for constraint in each))]
+        return Predicate(
+            (Filter(tuple(constraint for each in found if isinstance(each, Filter) for constraint in each)),)
+        )
     return _predicate(found)
-
-
-def _filters(shape: str) -> Iterator[Filter | BloomFilter]:
-    """Filters without end; of a shape with a single filter, a filter for each of its constraints."""
-    rng = random.Random(shape)
-    for number in count():
-        if shape in SHAPES:
-            yield Filter(tuple(SHAPES[shape](rng, number)))
-        elif shape in SINGLE:
-            yield Filter((SINGLE[shape](rng, number),))
-        else:
-            yield ENCODED[shape](rng, number)
-
-
-def _weight(filter_: Filter | BloomFilter) -> int:
-    return bloom_budget.weight_of(filter_) if isinstance(filter_, BloomFilter) else weight_of(filter_)
 
 
 def _predicate(filters: Sequence[Filter | BloomFilter]) -> Predicate:

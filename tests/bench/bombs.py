@@ -26,23 +26,20 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from router.clock import ClockPage, Piece
 from router.clock.meter import Meter
 from router.protocol.options import RouterOptions, content_of
 from router.runtime.client import Client
-from router.wire.codec import fragment
-from router.wire.frames import Body, Commit, EncodedPredicate, Frame, FrameType, SenderRequest
-from router.wire.header import node_address, port_addresses
+from router.wire.frames import EncodedPredicate, Frame, FrameType, SenderRequest
 from tests.bench.bomb_shapes import AT_BOUNDS, ENCODED, EVERY_SHAPE, bomb, encoded, messages
-from tests.bench.forwarding import cpu_s
-from tests.support.live_routers import Routers, spec_of
-from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, socket_in
+from tests.bench.forwarding import cpu_s, live_router
+from tests.support.packets import ethernet
+from tests.support.runtime_wire import Wire, socket_in
 from tests.support.tree_entries import TreeEntry, table_of
 
 _COLUMNS = ("RA", "MSG", "UR", "max")
@@ -59,7 +56,6 @@ _TABLE = table_of(
         TreeEntry(3, 3, (), 4),
     ),
 )
-_MTU = 1_500
 #: Microseconds for which an SR waits: longer than any router here takes.
 _TIMEOUT_US = 3_600_000_000
 #: Seconds after which a router that is not idle has failed, between two looks at a router, and CPU seconds
@@ -90,109 +86,84 @@ class _Found:
         return f"{longest} {self.cpu_s:>7,.1f} {self.peak_mb:>5} {self.recorded / 1e6:>6,.1f}"
 
 
-class _LiveRouter:
-    """A router process in epoch 1, whose turns are measured."""
+class _Measured:
+    """A router whose turns are measured, and a client of its."""
 
-    def __init__(self, wire: Wire, options: RouterOptions, folder: Path, found: _Found) -> None:
-        page = ClockPage.create(folder / "clock", 1, Piece(time.monotonic_ns(), 0.0, 1.0))
-        self._meter = Meter(page.slot(0))
-        self._found = found
-        more = {"records_path": str(folder / "r.jsonl"), "clock_path": str(folder / "clock")}
-        self._routers = Routers([spec_of(wire, folder, 0, options=options, **more)], folder)
-        self._link = socket_in(wire.namespaces[1], wire.devices[1])
-        self._link.settimeout(_LIMIT_S)
+    def __init__(self, found: _Found, meter: Meter, wire: Wire, client: Client, pid: int) -> None:
+        self._found, self._meter, self._client, self._pid = found, meter, client, pid
+        self.link = socket_in(wire.namespaces[1], wire.devices[1])
+        self.link.settimeout(_LIMIT_S)
         self._sent: Counter[str] = Counter()
-        for kind, body in ((FrameType.TABLE, _TABLE), (FrameType.COMMIT, Commit(1))):
-            wire.control(0, Frame(kind, 0, 7, 1, 1, body))
-        self._client = Client(self._routers.specs[0].socket_path, timeout=_LIMIT_S)
-        self._await(lambda status: status["epoch"] == 1)
 
     def send(self, sender: int, frame: Frame) -> None:
         """Sends a frame of a neighbour, in Ethernet frames."""
-        head = port_addresses([1])[0] + node_address(sender) + ETHERTYPE_BYTES
-        payloads = fragment(frame, _MTU)
-        for number, payload in enumerate(payloads):
+        sent = ethernet(frame, sender)
+        for number, data in enumerate(sent):
             if number % _BURST == _BURST - 1:
                 time.sleep(_PAUSE_S)
-            self._link.send(head + payload)
-        self._sent[frame.type.name] += len(payloads)
+            self.link.send(data)
+        self._sent[frame.type.name] += len(sent)
 
     def longest(self, column: str, cause: Callable[[], object]) -> None:
-        """Notes the longest turn from a cause until the router has nothing left to do."""
+        """Notes the longest turn from a cause until the router has had all frames and is idle.
+
+        It is idle also in work that nobody waits for.
+        """
         self._meter.reset()
         cause()
-        self._await(self._has_all)
+        deadline, before = time.monotonic() + _LIMIT_S, cpu_s(self._pid)
+        while not self._is_done(before):
+            assert time.monotonic() < deadline, f"the router is not idle after {_LIMIT_S:g} s"
+            before = cpu_s(self._pid)
+            time.sleep(_LOOK_S)
         measured = self._meter.measured()
         self._found.turns[column] = max(measured.turn_cpu_s, self._found.turns[column])
         self._found.wall_s = max(measured.turn_s, self._found.wall_s)
 
-    def _has_all(self, status: dict[str, Any]) -> bool:
-        received = status["counters"]["frames_received"]
+    def _is_done(self, cpu_before_s: float) -> bool:
+        if cpu_s(self._pid) - cpu_before_s >= _QUIET_S:
+            return False
+        status = self._client.status(tables=False)
         assert status["counters"]["socket_drops"] == 0, "frames were sent faster than the router reads"
-        return all(received.get(kind, 0) == count for kind, count in self._sent.items())
-
-    def _await(self, reached: Callable[[dict[str, Any]], bool]) -> None:
-        """Waits until the router has had all frames and is idle, also in work that nobody waits for."""
-        deadline, before = time.monotonic() + _LIMIT_S, self._cpu_s
-        while True:
-            time.sleep(_LOOK_S)
-            now = self._cpu_s
-            quiet, before = now - before < _QUIET_S, now
-            if quiet:
-                status = self._client.status(tables=False)
-                if status["idle"] and reached(status):
-                    return
-            assert time.monotonic() < deadline, f"the router is not idle after {_LIMIT_S:g} s"
-
-    @property
-    def _cpu_s(self) -> float:
-        return cpu_s(self._routers.pids[0])
-
-    def close(self) -> None:
-        """Notes the costs of the router, and ends it."""
-        status = Path(f"/proc/{self._routers.pids[0]}/status").read_text()
-        peak_mb = int(status.partition("VmHWM:")[2].split()[0]) // 1024
-        self._found.peak_mb = max(self._found.peak_mb, peak_mb)
-        self._found.cpu_s += self._cpu_s
-        self._found.recorded += Path(str(self._routers.specs[0].recording_path)).stat().st_size
-        self._client.close()
-        self._link.close()
-        self._routers.kill()
+        received = status["counters"]["frames_received"]
+        return status["idle"] and all(received.get(kind, 0) == count for kind, count in self._sent.items())
 
 
 @contextmanager
-def _running(options: RouterOptions, found: _Found) -> Iterator[_LiveRouter]:
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        wire = Wire()
-        stack.callback(wire.down)
-        wire.up()
-        router = _LiveRouter(wire, options, Path(folder), found)
-        stack.callback(router.close)
-        yield router
+def _running(options: RouterOptions, found: _Found) -> Iterator[_Measured]:
+    """A router in epoch 1; its costs are noted at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"records_path": f"{folder}/r.jsonl", "clock_path": f"{folder}/clock"}
+        page = ClockPage.create(Path(files["clock_path"]), 1, Piece(time.monotonic_ns(), 0.0, 1.0))
+        with live_router([], _TABLE, options=options, **files) as (wire, client, routers):
+            measured = _Measured(found, Meter(page.slot(0)), wire, client, routers.pids[0])
+            with measured.link:
+                yield measured
+            status = Path(f"/proc/{routers.pids[0]}/status").read_text()
+            peak_mb = int(status.partition("VmHWM:")[2].split()[0]) // 1024
+            found.peak_mb = max(found.peak_mb, peak_mb)
+            found.cpu_s += cpu_s(routers.pids[0])
+            found.recorded += Path(str(routers.specs[0].recording_path)).stat().st_size
 
 
 def measure(shape: str, size: int) -> _Found:
     """The longest turns of a bomb, and what it took."""
     options = RouterOptions(privacy="bloom") if shape in ENCODED else RouterOptions()
-    content = content_of(options.covering, options.privacy)
-    predicate, found = bomb(shape, size), _Found()
-    body = encoded(predicate)
-
-    def frame(kind: FrameType, issuer: int, seq: int, content: Body) -> Frame:
-        return Frame(kind, issuer, seq, 1, 9, content)
+    content, found = content_of(options.covering, options.privacy), _Found()
+    body = encoded(bomb(shape, size))
 
     def of_bomb(kind: FrameType, issuer: int) -> Frame:
-        return frame(kind, issuer, 1, EncodedPredicate(kind, body))
+        return Frame(kind, issuer, 1, 1, 9, EncodedPredicate(kind, body))
 
     advertisement = of_bomb(content.advertisement_frame, 1)
     with _running(options, found) as router:
         router.longest("RA", partial(router.send, 1, advertisement))
         for number, message in enumerate(messages(shape)):
-            sent = frame(content.message_frame, 2, number, message)
+            sent = Frame(content.message_frame, 2, number, 1, 9, message)
             router.longest("MSG", partial(router.send, 2, sent))
 
         def exchange() -> None:
-            router.send(1, frame(FrameType.SR, 4, 1, SenderRequest(_TIMEOUT_US)))
+            router.send(1, Frame(FrameType.SR, 4, 1, 1, 9, SenderRequest(_TIMEOUT_US)))
             router.send(2, of_bomb(content.reply_frame, 4))
 
         router.longest("UR", exchange)

@@ -26,7 +26,7 @@ import psutil
 from router.predicates import Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.runtime.client import Client
-from router.wire.frames import Commit, Frame, FrameType
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.generate import generate
 from tests.bench.bare import bare_process
@@ -74,12 +74,7 @@ def main(
                 results.setdefault(engine, []).append(_flood(wire, routers.pids[0], frames))
                 wait_for(partial(_missing, client, "messages_received", messages + 1))
                 share = client.status(tables=False)["counters"]["messages_forwarded"] / (messages + 1)
-        with ExitStack() as stack:
-            wire = Wire("y")
-            stack.callback(wire.down)
-            wire.up()
-            place = str(wire.namespaces[0]), wire.devices[0]
-            bare = stack.enter_context(bare_process(*place, "batches", share))
+        with Wire("y") as wire, bare_process(*wire.place(0), "batches", share) as bare:
             results.setdefault(_BARE, []).append(_flood(wire, bare.pid, frames))
     print(
         f"{messages:,} messages, {len(predicates)} predicates behind {INTERFACES} interfaces;"
@@ -108,19 +103,18 @@ def workload() -> tuple[list[Predicate], list[Message]]:
 
 
 @contextmanager
-def live_router(predicates: list[Predicate], **fields: Any) -> Iterator[tuple[Wire, Client, Routers]]:
-    """A router with predicates behind its interfaces, the wire to it, and a client of its.
+def live_router(
+    predicates: list[Predicate], table: BroadcastTable = _TABLE, **fields: Any
+) -> Iterator[tuple[Wire, Client, Routers]]:
+    """A router in epoch 1 with predicates behind its interfaces, the wire to it, and a client of its.
 
     Args:
         fields: of the router's spec.
     """
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        wire = Wire("x")
-        stack.callback(wire.down)
-        wire.up()
+    with tempfile.TemporaryDirectory() as folder, Wire("x") as wire, ExitStack() as stack:
         routers = Routers([spec_of(wire, Path(folder), 0, **fields)], Path(folder))
         stack.callback(routers.kill)
-        for kind, body in ((FrameType.TABLE, _TABLE), (FrameType.COMMIT, Commit(1))):
+        for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             wire.control(0, Frame(kind, 0, 7, 1, 1, body))
         client = stack.enter_context(Client(routers.specs[0].socket_path, "bench"))
         wait_for(lambda: None if client.status(tables=False)["epoch"] == 1 else "no epoch")

@@ -54,13 +54,10 @@ def main(frames: int = 1_000, type: str = "MSG", deliver: bool = False) -> None:
         if deliver:
             receiver.set_predicate(EVERYTHING)
         sender = stack.enter_context(Client(routers.specs[0].socket_path, "sender"))
-        bare_wire = Wire("b")
-        stack.callback(bare_wire.down)
-        bare_wire.up()
-        place = str(bare_wire.namespaces[0]), bare_wire.devices[0]
+        bare_wire = stack.enter_context(Wire("b"))
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "bare.sock"
         served = [path] if deliver or sends else []
-        bare = stack.enter_context(bare_process(*place, "hops", 1, 1, *served))
+        bare = stack.enter_context(bare_process(*bare_wire.place(0), "hops", 1, 1, *served))
         application = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         # A lost frame ends the measurement.
         application.settimeout(TIMEOUT)

@@ -26,13 +26,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
+
+import psutil
 
 from testbed.support.run_state import STATE_ROOT, ProcessId, RunState, all_states
 from tests.bench.parts import part_of
@@ -83,68 +84,53 @@ class Outcome:
     phases: Phases
 
 
-class Bystanders:
-    """Things of others, which must survive; a context manager."""
-
-    def __init__(self) -> None:
-        self._name = f"bystander{os.getpid()}"
-        self._folder = STATE_ROOT / self._name
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
+@contextmanager
+def bystanders() -> Iterator[Callable[[], Iterator[str]]]:
+    """Things of others, which must survive; yields what yields a sentence for each that is not whole."""
+    name = f"bystander{os.getpid()}"
+    folder = STATE_ROOT / name
+    with ExitStack() as stack:
+        stack.callback(subprocess.run, ["ip", "netns", "delete", name], check=False)
         for command in (
-            f"netns add {self._name}",
-            f"-n {self._name} link add br0 type bridge",
-            f"-n {self._name} link add s0-eth1 type veth peer name r0-eth0",
-            f"-n {self._name} link set s0-eth1 master br0",
+            f"netns add {name}",
+            f"-n {name} link add br0 type bridge",
+            f"-n {name} link add s0-eth1 type veth peer name r0-eth0",
+            f"-n {name} link set s0-eth1 master br0",
         ):
             subprocess.run(["ip", *command.split()], check=True)
         # Its command line has the words of a controller's.
         waiting = "import sys; sys.stdin.read()"
-        argv = ["ip", "netns", "exec", self._name, sys.executable, "-c", waiting, "testbed.controller"]
-        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE)
+        argv = ["ip", "netns", "exec", name, sys.executable, "-c", waiting, "testbed.controller"]
+        process = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.PIPE))
+        stack.callback(process.kill)
         STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
-        self._folder.mkdir()
-        state = RunState(self._name, ProcessId.of(os.getpid()), "/nonexistent")
-        state.processes.append(ProcessId.of(self._process.pid))
+        folder.mkdir()
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        state = RunState(name, ProcessId.of(os.getpid()), "/nonexistent")
+        state.processes.append(ProcessId.of(process.pid))
         state.save()
-        return self
 
-    def missing(self) -> Iterator[str]:
-        """Yields a sentence for each that is not whole."""
-        listed = subprocess.run(
-            ["ip", "-json", "-n", self._name, "link"], capture_output=True, text=True, check=False
-        )
-        devices = {link["ifname"] for link in json.loads(listed.stdout or "[]")}
-        for device in {"br0", "s0-eth1", "r0-eth0"} - devices:
-            yield f"device {device} of the namespace {self._name} is gone"
-        assert self._process is not None
-        if self._process.poll() is not None:
-            yield "the process of another has ended"
-        if not (self._folder / "state.json").exists():
-            yield "the folder of a live run is gone"
+        def missing() -> Iterator[str]:
+            listing = ["ip", "-json", "-n", name, "link"]
+            listed = subprocess.run(listing, capture_output=True, text=True, check=False).stdout
+            devices = {link["ifname"] for link in json.loads(listed or "[]")}
+            for device in {"br0", "s0-eth1", "r0-eth0"} - devices:
+                yield f"device {device} of the namespace {name} is gone"
+            if process.poll() is not None:
+                yield "the process of another has ended"
+            if not (folder / "state.json").exists():
+                yield "the folder of a live run is gone"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.communicate()
-        shutil.rmtree(self._folder, ignore_errors=True)
-        subprocess.run(["ip", "netns", "delete", self._name], check=False)
+        yield missing
 
 
 def marked(mark: str) -> dict[int, str]:
     """Process id -> part, of the live processes that have a mark in their environment."""
     found = {}
-    wanted = f"{_MARK}={mark}".encode()
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        with suppress(OSError):
-            if wanted in process.joinpath("environ").read_bytes().split(b"\0"):
-                command = process.joinpath("cmdline").read_bytes().decode(errors="replace")
-                found[int(process.name)] = part_of(command)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(_MARK) == mark:
+                found[process.pid] = part_of(" ".join(process.cmdline()))
     return found
 
 
@@ -177,7 +163,7 @@ def _up(owner: int) -> bool:
     )
 
 
-def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: Bystanders) -> Outcome:
+def kill_once(engine: str, moment: Moment, choose: random.Random) -> Outcome:
     """Starts a run, kills one of its processes at a moment of it, cleans up, and looks around."""
     with ExitStack() as held, tempfile.TemporaryDirectory(prefix="kill-anywhere-") as folder:
         temporary, runs = Path(folder) / "tmp", Path(folder) / "runs"
@@ -241,7 +227,7 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
             time.monotonic() < deadline
         ):
             time.sleep(_POLL_S * 10)
-        outcome.found += [*left, *bystanders.missing()]
+        outcome.found += left
         for pid in marked(mark):  # so that the next kill begins on a clean machine
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -274,18 +260,19 @@ def kill_often(kills: int, seed: int, phases: Phases | None = None) -> list[Outc
     choose = random.Random(seed)
     outcomes: list[Outcome] = []
     lengths = dict.fromkeys(_ENGINES, phases)
-    with Bystanders() as bystanders:
+    with bystanders() as missing:
         for number in range(kills):
             engine = list(_ENGINES)[number % len(_ENGINES)]
             length = lengths[engine]
             if length is None:
-                whole = kill_once(engine, Moment(False, inf), choose, bystanders)
+                whole = kill_once(engine, Moment(False, inf), choose)
                 assert (whole.status, whole.found) == (0, [])
                 length = lengths[engine] = whole.phases
                 print(f"{engine}, undisturbed: {length}", flush=True)
             since_up = choose.random() < _UP_SHARE
             moment = Moment(since_up, choose.uniform(0, length.up_s if since_up else length.whole_s))
-            outcome = kill_once(engine, moment, choose, bystanders)
+            outcome = kill_once(engine, moment, choose)
+            outcome.found += missing()
             outcomes.append(outcome)
             begin, what = "up" if since_up else "start", outcome.part or "over"
             print(

@@ -17,12 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import psutil
 
 from captures.rundir import RunLayout
@@ -49,31 +49,6 @@ JUDGED = (
 )
 #: A life of a part with fewer samples is not judged.
 _FEWEST = 12
-_HEAD = """name = "soak"
-seed = {seed}
-duration_s = {seconds}
-time_scale = 1
-lag_max_s = 1e9
-record = false
-
-[topology]
-generator = "ring"
-nodes = 5
-
-[workload]
-senders_percent = 100
-receivers_percent = 100
-messages_per_minute = 300
-changing_receivers_percent = 100
-predicate_change_interval_s = 20
-filters_min = 6
-filters_max = 10
-constraints_max = 1
-first_message_s = 2
-
-[oracle]
-in_flight_window_s = 1
-"""
 #: Faults that a run survives; {node}, {next}: a node and its neighbour, {later}: 3 s after the fault.
 _FAULTS = [
     'action = "router_stop"\nnode = {node}\nfor_s = 1',
@@ -90,32 +65,16 @@ _FAULTS = [
 ]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A part at one time.
-
-    Attributes:
-        at_s: wall seconds since the start of the command.
-        part: the part; of routers, one for each node.
-        pid: of the process.
-        memory_mib: proportional set size of anonymous memory: that of files falls and rises with other
-            processes that map the same libraries.
-        descriptors: open files.
-        queued: bytes that wait in the packet sockets of its network namespace; 0: it has none.
-    """
-
-    at_s: float
-    part: str
-    pid: int
-    memory_mib: float
-    descriptors: int
-    queued: int
+#: Wall seconds since the start of the command; part (of routers, one for each node) and process id; anonymous
+#: memory, proportional (that of files falls and rises with other processes that map the same libraries); open
+#: files; bytes that wait in the packet sockets of its network namespace (0: it has none).
+Sample = tuple[float, str, int, float, int, int]
+_COLUMNS = ("at_s", "part", "pid", *_BOUNDS)
 
 
 def experiment(seconds: int, seed: int) -> str:
-    """The text of the experiment file."""
-    choose = random.Random(seed)
-    text = _HEAD.format(seed=seed, seconds=seconds)
+    """The text of the experiment file, with faults."""
+    choose, text = random.Random(seed), Path(__file__).with_suffix(".toml").read_text()
     at_s = _FAULT_S
     while at_s < seconds - _REST_S:
         node = choose.randrange(5)
@@ -123,29 +82,6 @@ def experiment(seconds: int, seed: int) -> str:
         text += f"\n[[events]]\nat_s = {at_s:g}\n{fault}\n"
         at_s += _FAULT_S
     return text
-
-
-@dataclass(frozen=True)
-class Rise:
-    """The later two thirds of the longest life of a part.
-
-    Attributes:
-        samples: their number.
-        memory_mib, descriptors, queued: what each rises by, by a straight line through the samples.
-        flat: whether all three rise by less than their bounds; None: there are too few samples to say.
-    """
-
-    part: str
-    samples: int
-    memory_mib: float = 0.0
-    descriptors: float = 0.0
-    queued: float = 0.0
-    flat: bool | None = None
-
-    def __str__(self) -> str:
-        numbers = f"{self.memory_mib:+11.2f} {self.descriptors:+12.2f} {self.queued:+8.0f}"
-        word = {True: "flat", False: "RISES", None: "NOT JUDGED"}[self.flat]
-        return f"{self.part:17} {self.samples:8} {numbers}  {word}"
 
 
 def _samples(runner: int, since: float, nodes: Mapping[int, int]) -> Iterator[Sample]:
@@ -158,10 +94,9 @@ def _samples(runner: int, since: float, nodes: Mapping[int, int]) -> Iterator[Sa
         with suppress(psutil.Error, OSError):
             if part in JUDGED:
                 waits = part == _SWITCHES or process.pid in nodes
-                yield Sample(
-                    *(time.monotonic() - since, part, process.pid),
-                    *(_memory_mib(process.pid), process.num_fds(), _queued(process.pid) if waits else 0),
-                )
+                queued = _queued(process.pid) if waits else 0
+                used = _memory_mib(process.pid), process.num_fds(), queued
+                yield time.monotonic() - since, part, process.pid, *used
 
 
 def _nodes(runs: Path) -> dict[int, int]:
@@ -187,27 +122,25 @@ def _queued(pid: int) -> int:
     return sum(int(line.split()[position]) for line in lines[1:])
 
 
-def rises(samples: Iterable[Sample], parts: Iterable[str] = JUDGED) -> list[Rise]:
-    """Judges each of some parts by its process that lived longest."""
-    lives: dict[str, dict[int, list[Sample]]] = {part: {} for part in parts}
-    for sample in samples:
-        lives[sample.part].setdefault(sample.pid, []).append(sample)
-    return [_rise(part, max(each.values(), key=len, default=[])) for part, each in lives.items()]
-
-
-def _rise(part: str, life: Sequence[Sample]) -> Rise:
-    later = life[len(life) // 3 :]
-    if len(later) < _FEWEST:
-        return Rise(part, len(later))
-    life_s = later[-1].at_s - later[0].at_s
-    at_s = [sample.at_s for sample in later]
-    risen = {
-        name: float(np.polyfit(at_s, [float(getattr(each, name)) for each in later], 1)[0]) * life_s
-        for name in _BOUNDS
-    }
-    memory_mib = _ROUTER_MIB if part.startswith("router ") else _BOUNDS["memory_mib"]
-    bounds = {**_BOUNDS, "memory_mib": memory_mib * max(1.0, life_s / 3600)}
-    return Rise(part, len(later), **risen, flat=all(risen[name] < bounds[name] for name in bounds))
+def judged(samples: list[Sample]) -> bool:
+    """Prints how much the process of each part that lived longest rises; returns whether all are flat."""
+    print(f"{'part':17} {'samples':>8} {'memory MiB':>11} {'descriptors':>12} {'queued':>8}")
+    table, flat = pd.DataFrame(samples, columns=_COLUMNS), list[bool | None]()
+    for part in JUDGED:
+        lives = (life for _, life in table[table["part"] == part].groupby("pid"))
+        life = max(lives, key=len, default=table.head(0))
+        later = life[len(life) // 3 :]
+        risen, flat = dict.fromkeys(_BOUNDS, 0.0), [*flat, None]
+        if len(later) >= _FEWEST:
+            life_s = later["at_s"].iloc[-1] - later["at_s"].iloc[0]
+            risen = {name: np.polyfit(later["at_s"], later[name], 1)[0] * life_s for name in _BOUNDS}
+            memory_mib = _ROUTER_MIB if part.startswith("router ") else _BOUNDS["memory_mib"]
+            bounds = {**_BOUNDS, "memory_mib": memory_mib * max(1.0, life_s / 3600)}
+            flat[-1] = all(risen[name] < bounds[name] for name in bounds)
+        numbers = "{memory_mib:+11.2f} {descriptors:+12.2f} {queued:+8.0f}".format(**risen)
+        word = {True: "flat", False: "RISES", None: "NOT JUDGED"}[flat[-1]]
+        print(f"{part:17} {len(later):8} {numbers}  {word}")
+    return all(flat)
 
 
 def main(seconds: int = 3600, seed: int = 0) -> None:
@@ -218,7 +151,8 @@ def main(seconds: int = 3600, seed: int = 0) -> None:
     runs.mkdir()
     samples: list[Sample] = []
     with (folder / "output").open("w+") as output:
-        command = [*CBCB, "run", str(file), "--runs", str(runs)]
+        sets = ("--set", f"seed={seed}", "--set", f"duration_s={seconds}")
+        command = [*CBCB, "run", str(file), *sets, "--runs", str(runs)]
         run = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
         since = time.monotonic()
         interval_s = max(1.0, seconds / _SAMPLES)
@@ -233,9 +167,8 @@ def main(seconds: int = 3600, seed: int = 0) -> None:
     summaries = list(runs.glob("*/summary.json"))
     # The verdict, deliveries and losses are in the output of the command.
     print(said)
-    print(f"{'part':17} {'samples':>8} {'memory MiB':>11} {'descriptors':>12} {'queued':>8}")
-    found = rises(samples)
-    print(*found, folder, sep="\n")
+    flat = judged(samples)
+    print(folder)
     holds = bool(summaries) and json.loads(summaries[0].read_text())["verdict"] == "holds"
-    if not holds or not all(each.flat for each in found):
+    if not holds or not flat:
         sys.exit(1)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.security.guard import Guard
@@ -93,6 +94,10 @@ class Wire:
         #: Tags the frames of the controller that the test plays.
         self.guard: Guard | None = None
 
+    def place(self, side: int) -> tuple[str, str]:
+        """Namespace and device of a side."""
+        return str(self.namespaces[side]), self.devices[side]
+
     def inside(self, side: int) -> contextlib.AbstractContextManager[None]:
         """Sockets that are made meanwhile belong to that side."""
         return inside(self.namespaces[side])
@@ -162,6 +167,17 @@ class Wire:
     def _incarnation(self, node: int) -> int | None:
         bodies = [frame.body for frame in self.frames_of(node)]
         return next((body.incarnation for body in reversed(bodies) if isinstance(body, Hello)), None)
+
+    def __enter__(self) -> Self:
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.down()
 
     def set_up_routers(self) -> None:
         """Plays the controller of a network of two nodes until both have committed epoch 1."""
