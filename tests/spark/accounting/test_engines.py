@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,15 +24,16 @@ from captures.accounting.texts import double, experiment_seconds, texts, wall_se
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import Kept
+from captures.rundir.clock import Clock
 from captures.rundir.files import RunFolderError
 from captures.rundir.summary import SUMMARY_KEYS
 from captures.spark.folder import remove_abandoned
 from captures.spark.session import SessionError
 from captures.tables import TABLES, store
+from router.clock import NS, Piece
 from router.predicates import Value
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.report.render import write_report
-from tests.support.clocks import clock_of, lasting_s, times_of
 from tests.support.run_folder import SEQ, RunBuilder, faulty_run, good_run
 from tests.support.simulated import judged_run
 from tests.support.texts import CLOCK, frames_of, table_of
@@ -314,14 +316,20 @@ def test_two_accountings_of_a_run_do_not_meet(tmp_path: Path, spark: SparkSessio
 
 def test_seconds_and_numbers_are_those_of_the_clock_to_the_last_digit(spark: SparkSession) -> None:
     for count in (1, 2, 40):
-        clock = clock_of(count)
-        times = times_of(clock)
+        rng = random.Random(count)
+        pieces = [Piece(1_700_000_000 * NS, -5.3, 1.0 if count > 1 else 7.3)]
+        for _ in range(count - 1):
+            start_ns = pieces[-1].start_ns + rng.randrange(NS, 20 * NS)
+            pieces.append(pieces[-1].followed_by(start_ns, rng.uniform(1, 90)))
+        clock = Clock(pieces)
+        times = [piece.start_ns + by for piece in pieces for by in (-NS, -1, 0, 1, 333_333_333, 100 * NS + 7)]
         table = spark.createDataFrame([(at,) for at in times], "at_ns bigint").coalesce(1)
         found = [row[0] for row in table.selectExpr(experiment_seconds(clock, "at_ns")).collect()]
         assert found == [clock.experiment_at(at) for at in times]
         seconds = spark.createDataFrame([(at_s,) for at_s in found], "at_s double").coalesce(1)
         lasting = [row[0] for row in seconds.selectExpr(wall_seconds(clock, "at_s", 30.0)).collect()]
-        assert lasting == pytest.approx([lasting_s(clock, at, 30.0) for at in times], abs=1e-5)
+        ends = [(clock.time_of(at_s), clock.time_of(at_s + 30.0)) for at_s in found]
+        assert lasting == pytest.approx([(end - begin) / NS for begin, end in ends], abs=1e-5)
     numbers = (0.1, 1 / 3, 0.12345678901234568, 1e-300, -2.5, 1.7976931348623157e308, 0.0)
     assert tuple(spark.sql("select " + ", ".join(map(double, numbers))).first() or ()) == numbers
 
