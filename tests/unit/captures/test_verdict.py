@@ -240,16 +240,10 @@ def _keys(folder: Path, routers: dict[int, dict[str, Any]], *controllers: dict[s
     counts: dict[str, Any] = {"frames_sent": {}, "frames_received": {}, "undecodable": {}, "rejected": {}}
     events = [{"t_ns": 1, "event": "counters", **counts, "refused": each} for each in controllers]
     run.controller_log.write_bytes(b"".join(map(json_line, events)))
-    inputs = SimpleNamespace(
-        router_counters=routers,
-        controller=[event for _, event in read_controller(run)],
-        log=SimpleNamespace(sent=pa.table({"seq": [1]})),
-        held=False,
-        workload=[],
-        captures=[],
-        run=run,
-        time_scale=1.0,
-    )
+    inputs = SimpleNamespace(router_counters=routers, run=run, time_scale=1.0)
+    inputs.held, inputs.workload, inputs.captures = False, [], []
+    inputs.controller = [event for _, event in read_controller(run)]
+    inputs.log = SimpleNamespace(sent=pa.table({"seq": [1]}))
     keys = log_keys(cast(Inputs, inputs))
     return {name: keys[name] for name in _REFUSED if keys[name]}
 

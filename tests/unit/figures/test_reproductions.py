@@ -238,15 +238,6 @@ def test_the_bar_of_a_statement(
     assert {value: found(value) for value in holds} == {value: {bar} for value, bar in holds.items()}
 
 
-def test_limited_advertisements_are_fewer_than_the_changes() -> None:
-    """Changes every 300 s, silence of 200 s: 200 + 300 exp(-2/3) = 354 s from RA to RA."""
-    assert 1 / issued(300.0, 1) == pytest.approx(354, abs=0.1)
-    assert issued(None, 5) == 0
-    # Of exponential timers, the means add up: with changes every 600 s, 800 s from RA to RA.
-    assert 1 / issued(600.0, 1, "exponential timers") == 800
-    assert 1 / issued(600.0, 1, "no limit") == 600
-
-
 @pytest.mark.parametrize(
     ("values", "holds"),
     [

@@ -98,11 +98,11 @@ def test_a_simulated_network_is_near_the_calculation(scheme: str) -> None:
         assert found["RAs"] == pytest.approx(state["set-up"], rel=0.05)
 
 
-def _judged(text: str, values: dict[tuple[str, int], dict[str, Any]], layer: str = "spt") -> bool | None:
+def _judged(text: str, values: dict[tuple[str, int], dict[str, Any]]) -> bool | None:
     """The verdict of the statement that has a text, with the runs of cases by what and n."""
     figure, of_case = FIGURES["scale"](), {}
     for (what, nodes), run in values.items():
-        facts = {"what": what, "nodes": nodes, "layer": layer, "scheme": "pif"}
+        facts = {"what": what, "nodes": nodes, "layer": "spt", "scheme": "pif"}
         of_case[Case(f"{what} {nodes}", {}, facts)] = [{"seed": seed, **run} for seed in (1, 2)]
     (holds,) = (each.holds for each in figure.judge(Results(of_case)) if text in each.text)
     return holds

@@ -28,8 +28,8 @@ _ALL = frozenset({1, 2, 3})
 _Flush = tuple[frozenset[int], tuple[int, int], float, PublicationFlags]
 
 
-def _router(cache_publications: int = 1) -> Router:
-    return attention_router(flushing="neighbour", cache_publications=cache_publications)
+def _router() -> Router:
+    return attention_router(flushing="neighbour", cache_publications=1)
 
 
 def _flushes(actions: list[Action]) -> list[_Flush]:

@@ -46,14 +46,13 @@ REUSABLE = table_of(
 )
 
 
-def sr(issuer: int, seq: int = 1, timeout: float = 1.0, hop_limit: int = 9, epoch: int = 1) -> Frame:
-    body = SenderRequest(round(timeout * 1e6))
-    return Frame(FrameType.SR, issuer, seq, epoch, hop_limit, body)
+def sr(issuer: int, seq: int = 1, timeout: float = 1.0, hop_limit: int = 9) -> Frame:
+    return Frame(FrameType.SR, issuer, seq, 1, hop_limit, SenderRequest(round(timeout * 1e6)))
 
 
-def ur(issuer: int, text: str, seq: int = 1, partial: bool = False, epoch: int = 1) -> Frame:
+def ur(issuer: int, text: str, seq: int = 1, partial: bool = False) -> Frame:
     flags = Flags.PARTIAL if partial else Flags.NONE
-    return Frame(FrameType.UR, issuer, seq, epoch, 1, parse_predicate(text), flags)
+    return Frame(FrameType.UR, issuer, seq, 1, 1, parse_predicate(text), flags)
 
 
 def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> list[tuple[set[int], Frame]]:

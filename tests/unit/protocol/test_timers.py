@@ -17,6 +17,7 @@ from router.protocol.advertising import AdvertisementSchedule
 from router.protocol.options import RouterOptions
 from router.protocol.pull.pull import RequestPolicy
 from router.protocol.services.attention.dissemination import AttentionOptions
+from testbed.evaluation.figures.advertisements import issued
 from tests.support.adversary import random_predicate
 from tests.support.attention_network import AttentionNetwork, play as play_attention
 from tests.support.network_cases import OPTIONS, World, play
@@ -56,37 +57,39 @@ def test_what_is_periodic_becomes_a_poisson_process(
     assert statistics.median(between) == pytest.approx(6.93, rel=0.03)
 
 
-def _advertised(options: RouterOptions, change_s: float, end_s: float) -> list[float]:
-    """The times of the RAs of a router whose predicate changes as a Poisson process."""
+def _advertised(options: RouterOptions) -> list[float]:
+    """The times of the RAs in 5e6 s of a router whose predicate changes as a Poisson process, every 300 s."""
     schedule, rng = AdvertisementSchedule(options, random.Random(1)), random.Random(2)
-    issued: list[float] = []
-    now = rng.expovariate(1 / change_s)
-    while now < end_s:
+    times: list[float] = []
+    now = rng.expovariate(1 / 300.0)
+    while now < 5e6:
         schedule.ask(now)
-        following = now + rng.expovariate(1 / change_s)
+        following = now + rng.expovariate(1 / 300.0)
         due = schedule.next_deadline()
         if due is not None and due < following:
             assert schedule.due(due)
             assert not schedule.pending
             schedule.issued(due)
-            issued.append(due)
+            times.append(due)
         now = following
-    return issued
+    return times
 
 
-def test_changes_wait_for_a_point_of_a_poisson_process() -> None:
-    """Changes at rate l, which may be advertised at rate u: l u / (l + u), 1/500 s of 1/300 and 1/200 s."""
-    options = RouterOptions(ra_min_interval_s=200.0, timers="exponential")
-    issued = _advertised(options, 300.0, 5e6)
-    assert 5e6 / len(issued) == pytest.approx(500.0, rel=0.02)
-    assert min(b - a for a, b in pairwise(issued)) < 20.0
-
-
-def test_fixed_timers_keep_advertisements_apart() -> None:
-    """The rate of `evaluation.figures.advertisements.issued`: 200 + 300 exp(-2/3) = 354 s from RA to RA."""
-    issued = _advertised(RouterOptions(ra_min_interval_s=200.0), 300.0, 5e6)
-    assert 5e6 / len(issued) == pytest.approx(354.0, rel=0.02)
-    assert min(b - a for a, b in pairwise(issued)) == pytest.approx(200.0)
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [
+        ("", RouterOptions(ra_min_interval_s=200.0)),
+        ("exponential timers", RouterOptions(ra_min_interval_s=200.0, timers="exponential")),
+        ("no limit", RouterOptions()),
+    ],
+)
+def test_advertisements_are_as_frequent_as_their_formula(variant: str, options: RouterOptions) -> None:
+    """On average they are 200 + 300 exp(-2/3) = 354 s apart, or 200 + 300 s, or 300 s."""
+    times = _advertised(options)
+    assert 5e6 / len(times) == pytest.approx(1 / issued(300.0, 1, variant), rel=0.02)
+    least = min(b - a for a, b in pairwise(times))
+    assert least < 20.0 if variant else least == pytest.approx(200.0)
+    assert issued(None, 1, variant) == 0
 
 
 def test_without_a_least_interval_exponential_timers_delay_no_advertisement() -> None:

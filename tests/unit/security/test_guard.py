@@ -42,10 +42,9 @@ SR = Frame(FrameType.SR, 3, 1, 1, 9, SenderRequest(1_000_000))
 NEIGHBOURS = [node_address(4), node_address(5)]
 
 
-def from_three(frame: Frame = MSG, ring: KeyRing = RING, incarnation: int = INCARNATION) -> bytes:
-    """The Ethernet frame by which node 3 sends a frame to nodes 4 and 5."""
-    sender = router_guard(3, ring, incarnation)
-    (data,) = sealed(sender, TO_PORTS, node_address(3), frame, NEIGHBOURS)
+def from_three(ring: KeyRing = RING, incarnation: int = INCARNATION) -> bytes:
+    """The Ethernet frame by which node 3 sends a message to nodes 4 and 5."""
+    (data,) = sealed(router_guard(3, ring, incarnation), TO_PORTS, node_address(3), MSG, NEIGHBOURS)
     return data
 
 
