@@ -100,9 +100,7 @@ def test_offsets_of_earlier_versions_give_packets_without_numbers(tmp_path: Path
 
 
 @pytest.mark.parametrize("replaced", [pcap, lambda _: gzip.compress(b"x")])
-def test_a_file_of_the_same_size_is_another(
-    tmp_path: Path, replaced: Callable[[list[Packet]], bytes]
-) -> None:
+def test_a_file_of_equal_size_is_another(tmp_path: Path, replaced: Callable[[list[Packet]], bytes]) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(PACKETS[:10]))
     following = _following(tmp_path)
@@ -159,9 +157,7 @@ def test_files_that_grew_last_are_kept_in_an_offset_when_all_are_gone(tmp_path: 
     assert sorted(following.latestOffset(end)) == list(map(str, files[:4] + files[8:]))
 
 
-def test_files_that_do_not_change_are_not_read_at_each_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_files_are_not_read_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(tmp_path, "a", PACKETS[:2])
     following = _following(tmp_path)
     end = following.latestOffset({})
@@ -200,9 +196,7 @@ def test_a_growing_file_that_cannot_be_read_now_is_read_later(tmp_path: Path) ->
     assert _rows(following, start, end) == []
 
 
-def test_a_growing_file_may_go_while_it_is_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_growing_file_may_go_while_it_is_sought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(tmp_path, "ab", PACKETS[:2])
     files = ReadOptions.files
 

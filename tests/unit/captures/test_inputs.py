@@ -184,9 +184,7 @@ def test_a_summary_that_cannot_be_written_leaves_the_older_record(run: RunLayout
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_an_end_while_the_summary_is_written_leaves_no_older_record_beside_it(
-    run: RunLayout, written: bool
-) -> None:
+def test_an_end_while_the_summary_is_written_leaves_no_older_record(run: RunLayout, written: bool) -> None:
     def publish(summary: dict[str, Any]) -> None:
         if written:
             write_json(run.summary, summary)

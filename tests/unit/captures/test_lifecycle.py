@@ -127,9 +127,7 @@ def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, s
 
 
 @pytest.mark.root
-def test_frames_for_which_the_ring_had_no_room_are_counted_at_their_device(
-    tmp_path: Path, pair: tuple[str, str]
-) -> None:
+def test_frames_without_room_in_the_ring_are_counted(tmp_path: Path, pair: tuple[str, str]) -> None:
     captures = CaptureSet({LINK: Device(pair[0]), FAR: Device(pair[1])}, RunLayout(tmp_path))
     captures.start()
     whole = FRAME + bytes(1400)

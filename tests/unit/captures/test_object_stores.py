@@ -209,9 +209,7 @@ def test_times_of_spark_serve_too(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_packets_that_pcap_cannot_hold_are_errors(
-    tmp_path: Path, change: dict[str, object], message: str
-) -> None:
+def test_packets_beyond_pcap_are_errors(tmp_path: Path, change: dict[str, object], message: str) -> None:
     batch = pa.RecordBatch.from_pylist([{**_ROWS[0], **change}], _batch(_ROWS).schema)
     with pytest.raises(OptionError, match=message):
         _writer(tmp_path).write(iter([batch]))

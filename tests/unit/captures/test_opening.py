@@ -143,9 +143,7 @@ _BOUNDS: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = {
 
 @pytest.mark.parametrize("columns", [None, ["seq", "issuer"], ["type", "time_ns"]])
 @pytest.mark.parametrize("bounds", _BOUNDS)
-def test_frames_of_a_time_of_types_and_of_links(
-    tmp_path: Path, bounds: str, columns: list[str] | None
-) -> None:
+def test_frames_of_a_time_types_and_links(tmp_path: Path, bounds: str, columns: list[str] | None) -> None:
     run = good_run().write(tmp_path / "run")
     options, inside = _BOUNDS[bounds]
     everything = captures.open(run, "frames").read_all().to_pylist()

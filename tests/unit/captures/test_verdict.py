@@ -214,9 +214,7 @@ _BOUND = "the bound is 30 s, and 1 s of wall time"
     ],
     ids=["within the bound", "a router", "wall time alone", "captures lost frames"],
 )
-def test_a_late_run_is_invalid_whatever_else_it_shows(
-    parts: list[PartLag], drops: int, reasons: list[str]
-) -> None:
+def test_a_late_run_is_invalid_in_any_case(parts: list[PartLag], drops: int, reasons: list[str]) -> None:
     summary = {**_GOOD, **lag_keys(_report(*parts), Clock.steady(0, 60.0)), "capture_drops": drops}
     assert late(summary) == reasons
     invalid = ("invalid", ["the machine was too slow", *reasons])

@@ -61,9 +61,7 @@ def test_runs_with_a_history_are_curves_that_the_paper_does_not_judge_but_sequen
     assert [most for most, _ in saved["PDP"][0]] == [20, 50, 100, 200, 1000, 5000]
 
 
-def test_a_run_is_known_by_the_experiment_that_it_simulates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_known_by_its_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure = Attention()
     case = figure.cases("small")[0]
     before = figure_job(figure, case, 1, "simulate").identity

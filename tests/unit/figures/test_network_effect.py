@@ -106,9 +106,7 @@ def test_an_object_counts_once_with_all_that_it_refers_to() -> None:
         ([(1, 2.0), (10, 0.1), (1000, 10.0)], 100),
     ],
 )
-def test_the_crossing_point_is_where_both_are_equally_fast(
-    ratios: list[tuple[int, float]], size: float | None
-) -> None:
+def test_both_are_as_fast_at_the_crossing_point(ratios: list[tuple[int, float]], size: float | None) -> None:
     assert crossing(ratios) == (None if size is None else pytest.approx(size))
 
 

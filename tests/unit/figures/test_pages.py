@@ -165,9 +165,7 @@ def test_no_page_replaces_another() -> None:
     ("name", "size", "engine", "page"),
     [("fn", "large", "run", "fn-large-emulated"), ("schemes", "paper", "run", "schemes-paper-emulated")],
 )
-def test_the_files_of_a_page_have_its_name(
-    name: str, size: str, engine: str, page: str, tmp_path: Path
-) -> None:
+def test_files_of_a_page_have_its_name(name: str, size: str, engine: str, page: str, tmp_path: Path) -> None:
     figure = FIGURES[name]()
     done = Reproduced(results_of(figure, size=size), [])
     path = page_of(figure, Origin(name, size, 1, engine), done, tmp_path)

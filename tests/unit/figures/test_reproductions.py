@@ -250,9 +250,7 @@ def test_the_bar_of_a_statement(
         ([], False),
     ],
 )
-def test_a_statement_on_an_interval_that_includes_a_limit_is_undecided(
-    values: list[float], holds: bool | None
-) -> None:
+def test_an_interval_that_includes_a_limit_is_undecided(values: list[float], holds: bool | None) -> None:
     """Above 0, and at most 0.5."""
     found = Statement.by_interval("a: b", "c", values, 0, 0.5)
     assert found.holds is holds
@@ -380,9 +378,7 @@ def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_two_deca
         (11.0, 14.0, ["11", "11.5", "12", "12.5", "13", "13.5", "14"]),
     ],
 )
-def test_a_logarithmic_axis_has_plain_numbers(
-    first: float, last: float, labels: list[str], tmp_path: Path
-) -> None:
+def test_a_log_axis_has_plain_numbers(first: float, last: float, labels: list[str], tmp_path: Path) -> None:
     """In the file, where a style shows a formula by its source text."""
     with styled():
         figure = Figure()

@@ -323,9 +323,7 @@ def test_a_neighbour_whose_subs_search_the_cache_too_often_is_refused_for_a_whil
     assert refused(1, now=5.0) == 0
 
 
-def test_what_leaves_the_cache_or_its_index_while_a_sub_waits_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_leaves_cache_or_index_while_a_sub_waits_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
     router = attention_router(cache_publications=9)
     for _ in range(9):
@@ -344,9 +342,7 @@ def test_what_leaves_the_cache_or_its_index_while_a_sub_waits_is_not_sent(
     assert types(actions) == ["PUB"] * 7 + ["SUB"]
 
 
-def test_a_new_round_cancels_both_the_push_and_the_search_of_the_one_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_new_round_cancels_push_and_search_of_the_round_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
     router = attention_router(strategy="pdp")
     for _ in range(6):

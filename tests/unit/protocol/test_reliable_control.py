@@ -185,9 +185,7 @@ def test_a_neighbour_has_so_many_frames_awaited(monkeypatch: pytest.MonkeyPatch)
     assert router.core.counters.dropped == {"ra_covered": 1}
 
 
-def test_a_neighbour_that_confirms_nothing_takes_no_receipts_from_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_neighbour_takes_no_receipts_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reliable_control, "NEIGHBOUR_FRAMES", 3)
     router = _set_up(OPTIONS)
     for seq in range(1, 6):
@@ -201,9 +199,7 @@ def test_a_neighbour_that_confirms_nothing_takes_no_receipts_from_others(
     assert again == [({3}, 1), ({3}, 2), ({3}, 3), ({2}, 5)]
 
 
-def test_a_neighbour_that_confirms_nothing_takes_no_bytes_from_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_neighbour_takes_no_bytes_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the bytes for kept bodies, each of three neighbours has a third: here two bodies."""
     body = encode(Frame(FrameType.RA, 11, 1, 1, 9, parse_predicate("x > 3")))[32:]
     monkeypatch.setattr(reliable_control, "KEPT_BYTES", 3 * 2 * len(body))

@@ -124,9 +124,7 @@ def test_the_workload_of_table_1_takes_the_commands_that_a_service_has(tmp_path:
     assert actions.keys() <= {"subscribe", "unsubscribe", "send_message"}
 
 
-def test_a_service_without_the_commands_of_table_1_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_without_its_commands_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExhaustiveSession, "commands", lambda _: {"quota": None})
     with pytest.raises(InputError, match=r'service "limited": cannot serve'):
         _items_of_table_1(tmp_path)

@@ -46,9 +46,7 @@ def _advertisements(options: RouterOptions) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("times", [_requests, _advertisements])
-def test_what_is_periodic_becomes_a_poisson_process(
-    times: Callable[[RouterOptions], Iterator[float]],
-) -> None:
+def test_periodic_times_become_a_poisson_process(times: Callable[[RouterOptions], Iterator[float]]) -> None:
     options = RouterOptions(sr_policy="periodic", sr_period_s=10.0, ra_period_s=10.0, timers="exponential")
     between = [b - a for a, b in pairwise([0.0, *islice(times(options), 10_000)])]
     assert statistics.fmean(between) == pytest.approx(10.0, rel=0.02)

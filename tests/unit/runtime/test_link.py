@@ -21,6 +21,7 @@ pytestmark = pytest.mark.root
 FRAMES = 200
 Log = Callable[[str, dict[str, Any]], None]
 Links = Callable[..., Link]
+Made = Callable[[int], Frame]
 PORTS = frozenset({1})
 
 
@@ -168,9 +169,7 @@ def publication(seq: int) -> Frame:
 
 
 @pytest.mark.parametrize("made", [message, publication])
-def test_control_frames_do_not_wait_behind_messages(
-    wire: Wire, link_of: Links, made: Callable[[int], Frame]
-) -> None:
+def test_control_frames_do_not_wait_behind_messages(wire: Wire, link_of: Links, made: Made) -> None:
     link = link_of()
     for seq in range(FRAMES):
         wire.pass_on(0, made(seq))
@@ -183,9 +182,7 @@ def test_control_frames_do_not_wait_behind_messages(
 
 
 @pytest.mark.parametrize("made", [message, publication])
-def test_control_frames_are_sent_before_messages_that_wait(
-    wire: Wire, link_of: Links, made: Callable[[int], Frame]
-) -> None:
+def test_control_frames_are_sent_before_messages_that_wait(wire: Wire, link_of: Links, made: Made) -> None:
     link = link_of(FRAMES)
     for seq in range(FRAMES):
         link.send(PORTS, made(seq), time.monotonic())
@@ -197,9 +194,7 @@ def test_control_frames_are_sent_before_messages_that_wait(
     assert not +link.dropped()
 
 
-def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(
-    wire: Wire, link_of: Links
-) -> None:
+def test_a_control_frame_that_waits_since_a_batch_is_looked_after(wire: Wire, link_of: Links) -> None:
     """The core may answer a message by an SR, which a full device does not take."""
     link = link_of(FRAMES)
     wire.pass_on(0, message(1))

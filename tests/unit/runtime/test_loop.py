@@ -101,9 +101,7 @@ def loops(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     made.close()
 
 
-def test_requests_that_were_read_are_served_before_the_end(
-    loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_requests_are_served_before_the_end(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
     # Each turn serves one request.
     monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
     loop = loops.of(ORIGIN.router().core)
@@ -177,9 +175,7 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
     assert served.index(1) < 60
 
 
-def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frames(
-    wire: Wire, loops: Loops
-) -> None:
+def test_compiled_code_sends_nothing_while_a_device_keeps_control_frames(wire: Wire, loops: Loops) -> None:
     router = set_up(RouterOptions(), matcher=COMPILED)
     loop = loops.of(router)
     plane = loop._plane

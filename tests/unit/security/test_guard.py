@@ -281,9 +281,7 @@ def test_of_a_row_that_was_cut_off_nothing_is_taken_a_second_time(tmp_path: Path
     assert not any(again.accept(sender, 0, number) for number in range(900, 1101))
 
 
-def test_a_disk_without_room_for_further_rows_ends_no_router(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_room_for_rows_ends_no_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "windows"
     windows = Windows(path, 0)
 

@@ -195,9 +195,7 @@ def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
     assert restarted.core.rows() == rows
 
 
-def test_a_copy_that_comes_after_many_other_frames_counts_as_a_replay(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_copy_after_many_other_frames_counts_as_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     """An honest neighbour sends it, whose RECEIPTs were lost: the reason alone accuses nobody."""
     monkeypatch.setattr(reliable_control, "NEIGHBOUR_FRAMES", 2)
     router = in_epoch(router_of(PublicKeys(public_keys(), FLOOR), reliable_control=True))

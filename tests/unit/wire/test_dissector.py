@@ -61,6 +61,7 @@ from topos.loaders import to_json
 pytestmark = needs_tshark
 
 GUIDE = DOCS / "how-to/wireshark.md"
+Trees = dict[bytes, list[ElementTree.Element]]
 #: Fields that the packets of Scapy do not have; what both have is compared in the tree.
 FIELDS = ("padding", "fragments", "attribute", "filter", "predicate", "decode_error")
 
@@ -86,7 +87,7 @@ def shown_rows(capture: Path) -> dict[bytes, Row]:
 
 
 @pytest.fixture(scope="module")
-def trees(capture: Path) -> dict[bytes, list[ElementTree.Element]]:
+def trees(capture: Path) -> Trees:
     """The `cbcb` fields of each payload, as tshark nests and orders them (PDML)."""
     packets = ElementTree.fromstring(tshark(capture, "-T", "pdml")).findall("packet")
     return {
@@ -140,7 +141,7 @@ def test_shows_the_summary_and_the_texts_of_each_vector(vector: Whole, shown_row
 
 @pytest.mark.parametrize("vector", FRAGMENTED, ids=by_name)
 def test_shows_fragments_and_the_whole_with_the_last(
-    vector: Fragmented, shown_rows: dict[bytes, Row], trees: dict[bytes, list[ElementTree.Element]]
+    vector: Fragmented, shown_rows: dict[bytes, Row], trees: Trees
 ) -> None:
     first = PAYLOADS.index(vector.payloads[0]) + 1
     numbers = [str(first + index) for index in range(len(vector.payloads))]
@@ -208,9 +209,7 @@ def documented_additions() -> set[str]:
 
 
 @pytest.mark.parametrize("vector", WHOLE, ids=by_name)
-def test_tree_equals_scapy_s_packet_in_order(
-    vector: Whole, trees: dict[bytes, list[ElementTree.Element]]
-) -> None:
+def test_tree_equals_scapy_s_packet_in_order(vector: Whole, trees: Trees) -> None:
     assert in_tree(trees[vector.payload]) == as_pairs(layers.CBCB(vector.payload))
 
 
@@ -235,9 +234,7 @@ def test_field_names_are_those_of_the_scapy_layers() -> None:
 
 # Wireshark calls no dissector for an empty Ethernet payload.
 @pytest.mark.parametrize("vector", [one for one in MALFORMED if one.payload], ids=by_name)
-def test_marks_malformed_frames_with_the_codec_s_reason(
-    vector: Malformed, shown_rows: dict[bytes, Row]
-) -> None:
+def test_marks_malformed_frames_with_the_reason(vector: Malformed, shown_rows: dict[bytes, Row]) -> None:
     row = shown_rows[vector.payload]
     assert row["decode_error"] == [vector.reason]
     assert row["_ws.col.info"][0].startswith(f"Undecodable: {vector.reason}: ")
@@ -387,9 +384,7 @@ def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> Non
         ('cbcb.filter contains "price"', [5]),
     ],
 )
-def test_display_filters_compare_values_of_their_type(
-    tmp_path: Path, wanted: str, numbers: list[int]
-) -> None:
+def test_display_filters_compare_typed_values(tmp_path: Path, wanted: str, numbers: list[int]) -> None:
     price = Predicate((Filter((Constraint("price", Type.STRING, Operator.PREFIX, "4"),)),))
     frames = [
         frame(FrameType.MSG, 12, 1, Message({"dest": "ORD", "stops": 9})),

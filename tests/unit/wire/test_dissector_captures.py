@@ -320,9 +320,7 @@ def interleaved(frames: int, length: int, chunk: int) -> Iterator[Timed]:
     [(5, 15 * MIB, 60_000), (5, 14 * MIB + MIB // 5, 4_000), (2000, 15, 5)],
     ids=["bytes", "overhead", "frames"],
 )
-def test_reassembles_in_the_memory_of_the_routers(
-    frames: int, length: int, chunk: int, tmp_path: Path
-) -> None:
+def test_reassembles_in_the_memory_of_routers(frames: int, length: int, chunk: int, tmp_path: Path) -> None:
     capture = write_capture(tmp_path / "large.pcap", interleaved(frames, length, chunk))
     reassembler = Reassembler()
     expected = [

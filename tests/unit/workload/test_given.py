@@ -63,9 +63,7 @@ def test_values_are_as_popular_as_the_schema_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("filters", [1, 4])
 @pytest.mark.parametrize("percent", [0.5, 5, 40, 100])
-def test_every_predicate_selects_the_share_that_is_asked_for(
-    tmp_path: Path, percent: float, filters: int
-) -> None:
+def test_every_predicate_selects_the_share_asked_for(tmp_path: Path, percent: float, filters: int) -> None:
     schema = Schema(_schema(tmp_path), percent / 100)
     sizes = WorkloadOptions(filters_min=filters, filters_max=filters, constraints_max=2)
     random = Random(2)
@@ -165,9 +163,7 @@ def test_a_trace_of_either_form_is_the_workload_up_to_the_end_of_the_experiment(
         ("missing.csv", None, "missing.csv: cannot be read: "),
     ],
 )
-def test_errors_of_a_trace_name_file_and_line(
-    tmp_path: Path, name: str, text: str | None, problem: str
-) -> None:
+def test_trace_errors_name_file_and_line(tmp_path: Path, name: str, text: str | None, problem: str) -> None:
     if text is not None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     experiment = _experiment(tmp_path, f'trace = "{name}"', 'generator = "ring"\nnodes = 3')
@@ -176,9 +172,7 @@ def test_errors_of_a_trace_name_file_and_line(
     assert str(raised.value).startswith(str(tmp_path / name)) and problem in str(raised.value)
 
 
-def test_a_generator_of_an_installed_package_makes_the_workload(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_generator_of_a_package_makes_the_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rush_hour.py").write_text(
         "from testbed.experiments.workload import Item\n"
         "def rush(experiment, random):\n"
