@@ -160,6 +160,10 @@ PEERS.register_lazily("brute", "tests.bench.peers.brute:Brute", "Every filter is
 PEERS.register_lazily("rein", "tests.bench.peers.rein:Rein", "REIN: the filters that fail are marked.")
 PEERS.register_lazily("tama", "tests.bench.peers.tama:Tama", "TAMA: a tree of each slot, filters count down.")
 PEERS.register_lazily("tama-approximate", "tests.bench.peers.tama:ApproximateTama", "TAMA as published.")
+PEERS.register_lazily(
+    "bitvectors", "tests.bench.peers.bitvectors:BitVectors", "The filters that fail are united, as bitmaps."
+)
+PEERS.register_lazily("counting", "tests.bench.peers.counting:Counting", "Satisfied bounds are counted.")
 
 
 def scratch(slots: int) -> tuple[Longs, Longs, Longs]:
