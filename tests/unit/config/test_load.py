@@ -34,55 +34,9 @@ from testbed.support.errors import InputError
 from topos.generators import ring, waxman
 
 _SMALL = 'duration_s = 100\n[topology]\ngenerator = "ring"\nnodes = 4\n'
-_FULL = """\
-name = "full"
-seed = 9
-duration_s = 600
-time_scale = 20
-
-[topology]
-file = "pair.toml"
-
-[links]
-bandwidth_mbps = 100
-loss_percent = 1
-
-[broadcast]
-layer = "spt"
-
-[protocol]
-ra_on_change = false
-ra_period_s = 30
-hop_limit = 16
-
-[routing]
-scheme = "pif-strict"
-
-[workload]
-senders_percent = 50
-filters_max = 2
-
-[[events]]
-at_s = 20
-action = "send_message"
-node = 1
-message = 'dest = "ORD" price = 300'
-
-[[events]]
-at_s = 10
-action = "set_predicate"
-node = 0
-predicate = 'dest = "ORD" and price < 400'
-
-[[events]]
-at_s = 600
-action = "link_down"
-link = [1, 0]
-
-[oracle]
-in_flight_window_s = 2
-"""
-_PAIR = "[[link]]\nu = 0\nv = 1\nbandwidth_mbps = 10\n[[link]]\nu = 1\nv = 2\n"
+_FILES = Path(__file__).with_name("files")
+_FULL = (_FILES / "full.toml").read_text()
+_PAIR = (_FILES / "pair.toml").read_text()
 
 
 def _write(folder: Path, text: str) -> Path:

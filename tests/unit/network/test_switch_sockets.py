@@ -18,53 +18,11 @@ from testbed.emulation.network.switch_sockets import JsonRpc, difference, parse_
 from testbed.support.errors import RunError
 from tests.support.polling import TIMEOUT
 
-PRINTED = """netdev@ovs-netdev:
-  lookups: hit:0 missed:0 lost:0
-  flows: 0
-  port 0: ovs-netdev (tap)
-    RX packets:9 errors:0 dropped:0 overruns:0 frame:0
-    TX packets:9 errors:0 dropped:0 aborted:0 carrier:0
-    collisions:0
-    RX bytes:9  TX bytes:9
-  port 1: s18-e3
-    RX packets:12 errors:0 dropped:0 overruns:0 frame:0
-    TX packets:34 errors:0 dropped:1 aborted:0 carrier:0
-    collisions:0
-    RX bytes:1200 (1.2 KiB)  TX bytes:3400 (3.3 KiB)
-  port 2: s18 (tap)
-    RX packets:7 errors:0 dropped:0 overruns:0 frame:0
-    TX packets:7 errors:0 dropped:0 aborted:0 carrier:0
-    collisions:0
-    RX bytes:7  TX bytes:7
-  port 3: s18-h
-    RX packets:5 errors:? dropped:? overruns:? frame:?
-    TX packets:6 errors:? dropped:? aborted:? carrier:?
-    collisions:?
-    RX bytes:500  TX bytes:600
-"""
+#: As `ovs-appctl dpctl/show -s` prints datapaths.
+_FILES = Path(__file__).with_name("files")
+PRINTED = (_FILES / "user-datapath.txt").read_text()
 #: As Open vSwitch 3.1 prints a datapath of Linux 6.1 without handler threads, after 490 frames to its port 2.
-KERNEL = """system@ovs-system:
-  lookups: hit:0 missed:496 lost:496
-  flows: 0
-  masks: hit:0 total:0 hit/pkt:0.00
-  caches:
-    masks-cache: size:256
-  port 0: ovs-system (internal)
-    RX packets:0 errors:0 dropped:0 overruns:0 frame:0
-    TX packets:0 errors:0 dropped:0 aborted:0 carrier:0
-    collisions:0
-    RX bytes:0  TX bytes:0
-  port 1: s0-e1
-    RX packets:6 errors:0 dropped:0 overruns:0 frame:0
-    TX packets:6 errors:0 dropped:0 aborted:0 carrier:0
-    collisions:0
-    RX bytes:516  TX bytes:516
-  port 2: s0-h
-    RX packets:495 errors:0 dropped:0 overruns:0 frame:0
-    TX packets:3 errors:0 dropped:0 aborted:0 carrier:0
-    collisions:0
-    RX bytes:36686 (35.8 KiB)  TX bytes:266
-"""
+KERNEL = (_FILES / "kernel-datapath.txt").read_text()
 #: As Open vSwitch 3.1 prints the rules of a switch (`ovs-appctl bridge/dump-flows s0`).
 RULES = f"""\
 duration=3s, n_packets=5, n_bytes=270, priority=200,dl_src={CONTROLLER_SOURCE.hex(":")},actions=drop

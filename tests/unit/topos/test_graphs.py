@@ -20,24 +20,7 @@ from topos.graphs import from_networkx
 from topos.loaders import from_json, load, to_json
 
 _NAMESPACE = ' xmlns="http://graphml.graphdrawing.org/xmlns"'
-_ZOO = """\
-<?xml version="1.0" encoding="utf-8"?>
-<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
-  <key attr.name="label" attr.type="string" for="node" id="d0"/>
-  <key attr.name="Longitude" attr.type="double" for="node" id="d1"/>
-  <key attr.name="Latitude" attr.type="double" for="node" id="d2"/>
-  <key attr.name="LinkSpeedRaw" attr.type="double" for="edge" id="d3"/>
-  <graph edgedefault="undirected">
-    <node id="0"><data key="d0">Rome</data><data key="d1">12.5</data><data key="d2">41.9</data></node>
-    <node id="1"><data key="d0">Milan</data></node>
-    <node id="7"><data key="d0">Milan</data></node>
-    <edge source="0" target="1" id="e1"><data key="d3">10000000000</data></edge>
-    <edge source="1" target="0" id="e2"/>
-    <edge source="1" target="7"/>
-    <edge source="7" target="7"/>
-  </graph>
-</graphml>
-"""
+_ZOO = (Path(__file__).with_name("files") / "zoo.graphml").read_text()
 
 
 def read_graphml(name: str, text: bytes, keep_properties: bool = False) -> Topology:

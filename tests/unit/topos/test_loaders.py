@@ -12,48 +12,11 @@ from topos.build import LinkSpec, build
 from topos.generators import waxman
 from topos.loaders import from_json, load, to_json
 
-_TOML = """\
-# a comment
-name = "pair and one"
+#: Files of each format.
+_FILES = Path(__file__).with_name("files")
+_TOML = (_FILES / "pair.toml").read_text()
 
-[[node]]
-id = 1
-x = 10
-y = 2.5
-
-[[node]]
-id = 0
-
-[[node]]
-id = 2
-
-[[link]]
-u = 0
-v = 1
-cost = 4
-
-[[link]]
-u = 2
-v = 1
-bandwidth_mbps = 10
-delay_ms = 0.5
-loss_percent = 1
-"""
-
-_BRITE = """\
-Topology: ( 3 Nodes, 3 Edges )
-Model (1 - RTWaxman):  3 1000 100 1  2  0.15 0.2 1 1 10.0 1024.0
-
-Nodes: ( 3 )
-0\t619\t665\t2\t2\t-1\tRT_NODE
-1\t968\t893\t2\t2\t-1\tRT_NODE
-2\t373\t625\t2\t2\t-1\tRT_NODE
-
-Edges: ( 3 )
-0\t1\t2\t0.2\t2.8\t10.0\t-1\t-1\tE_RT\tU
-1\t1\t0\t416.5\t1.4\t-1.0\t-1\t-1\tE_RT\tU
-2\t0\t2\t249.2\t0.8\t10.0\t-1\t-1\tE_RT\tU
-"""
+_BRITE = (_FILES / "waxman.brite").read_text()
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
@@ -197,48 +160,10 @@ def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
 # Files of the Topology Zoo (GML), SNDlib, Rocketfuel and CAIDA.
 
 
-_GML = """graph [
-  label "Zoo"
-  node [ id 3 label "Rome" Longitude 12.5 Latitude 41.9 ]
-  node [ id 8 label "Milan" ]
-  node [ id 9 label "Milan" ]
-  edge [ source 3 target 8 LinkSpeedRaw 10000000000 ]
-  edge [ source 3 target 8 ]
-  edge [ source 8 target 9 ]
-]
-"""
-_SNDLIB_XML = """<?xml version="1.0" encoding="UTF-8"?>
-<network xmlns="http://sndlib.zib.de/network" version="1.0">
- <networkStructure>
-  <nodes coordinatesType="geographical">
-   <node id="Aachen"><coordinates><x>6.04</x><y>50.76</y></coordinates></node>
-   <node id="Köln"><coordinates><x>6.96</x><y>50.94</y></coordinates></node>
-  </nodes>
-  <links><link id="L1"><source>Aachen</source><target>Köln</target></link></links>
- </networkStructure>
-</network>
-"""
-_SNDLIB_NATIVE = """?SNDlib native format; type: network; version: 1.0
-# a comment
-META (
-  granularity = YEAR
-)
-NODES (
-  Aachen ( 6.04 50.76 )
-  Koeln ( 6.96 50.94 )
-)
-LINKS (
-  L1 ( Aachen Koeln ) 0.00 0.00 0.00 156.00 ( 155.00 156.00 622.00 468.00 )
-)
-DEMANDS (
-  D1 ( Aachen Koeln ) 1 2.00 UNLIMITED
-)
-"""
-_CCH = """1 @Perth,+Australia + bb (2) &1 -> <2> <5> {-7} =a.example.net r0
-2 @Sydney,+Australia (1) -> <1> =b.example.net! r1
-5 @Sydney,+Australia\t(1) -> <1> =c.example.net r1
--7 =10.0.0.1 r1
-"""
+_GML = (_FILES / "zoo.gml").read_text()
+_SNDLIB_XML = (_FILES / "sndlib.xml").read_text()
+_SNDLIB_NATIVE = (_FILES / "sndlib.txt").read_text()
+_CCH = (_FILES / "map.cch").read_text()
 
 
 def _loaded(folder: Path, name: str, text: str, **options: bool) -> Topology:
