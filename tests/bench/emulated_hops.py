@@ -126,20 +126,14 @@ class _Emulation(Emulation):
 
     def bare_hops(self, rate: float) -> float:
         """CPU seconds of a hop of `tests.bench.bare`, with so many hops a second in the whole network."""
-        for pid in self._routers.pids.values():
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            return self._bare_hops(rate)
-        finally:
-            for pid in self._routers.pids.values():
-                os.kill(pid, signal.SIGCONT)
-
-    def _bare_hops(self, rate: float) -> float:
         ports: dict[int, list[int]] = {node: [] for node in self.nodes}
         for link in self.topology.links:
             ports[link.u].append(link.u_port)
             ports[link.v].append(link.v_port)
         with ExitStack() as stack:
+            for pid in self._routers.pids.values():
+                os.kill(pid, signal.SIGSTOP)
+                stack.callback(os.kill, pid, signal.SIGCONT)
             loops, sockets = [], []
             for node in self.nodes:
                 place = self.network.host_namespaces[node], host_device(node)

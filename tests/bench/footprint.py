@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -103,10 +104,9 @@ def _quiet(experiment: Experiment) -> list[float]:
 
 
 def _descriptors(pid: int) -> int:
-    try:
-        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    except OSError:  # it has ended
-        return 0
+    with suppress(psutil.Error):  # it has ended
+        return int(psutil.Process(pid).num_fds())
+    return 0
 
 
 def _in_mininet(experiment: Experiment) -> list[float]:

@@ -108,15 +108,8 @@ class _Ring(Reproduction):
     def judge(self, results: Results) -> list[Statement]:
         (case,) = results
         return [
-            Statement(
-                "missed later",
-                "none",
-                results.band(case, "missed_after_5_s"),
-                results.median(case, "missed_after_5_s") == 0,
-            ),
-            Statement(
-                "deliveries", "some", results.band(case, "expected"), results.median(case, "expected") > 0
-            ),
+            Statement(key, "some", results.band(case, key), (results.median(case, key) > 0) == some)
+            for key, some in (("missed_after_5_s", False), ("expected", True))
         ]
 
     def panels(self, results: Results) -> list[Panel]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from router.matching.columns import ColumnsBuilder, to_predicates
+from router.matching.columns import to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.engines import NaiveMatcher
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
@@ -108,10 +108,3 @@ def test_columns_hold_a_table_as_it_is(table: dict[int, Predicate]) -> None:
     assert columns.filters == sum(map(len, table.values()))
     assert columns.constraints == sum(len(filter_) for predicate in table.values() for filter_ in predicate)
     assert (np.diff(columns.interface) >= 0).all()
-
-
-def test_interfaces_come_in_ascending_order() -> None:
-    builder = ColumnsBuilder()
-    builder.add(3, Filter())
-    with pytest.raises(ValueError, match="interface 2 after 3; expected ascending order"):
-        builder.add(2, Filter())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Timing
@@ -149,30 +151,21 @@ def test_acknowledgements_of_an_abandoned_epoch_count_for_nothing() -> None:
     assert not network.frames(FrameType.COMMIT, 3)
 
 
-def test_a_switch_that_disconnects_takes_its_node_out_and_back_in() -> None:
+@pytest.mark.parametrize("switch", [True, False], ids=["switch", "port of the host"])
+def test_a_switch_that_disconnects_takes_its_node_out_and_back_in(switch: bool) -> None:
     network = brought_up(ring(4))
-    network.tell(SwitchDisconnected(2))
+    network.tell(SwitchDisconnected(2) if switch else PortChanged(2, HOST_PORT, False))
     network.advance(1)
+    assert network.events("node_down") == [{"node": 2}] * (not switch)
     assert network.events("epoch_started")[1]["down_nodes"] == [2]
     assert network.frames(FrameType.TABLE, 2) == [0, 1, 3]
     table = next(s.frame.body for s in network.sent if s.frame.epoch == 2 and s.node == 1)
     assert isinstance(table, BroadcastTable)
     assert sources_of(table) == [0, 1, 3]
-    network.tell(SwitchConnected(2, network.ports(2)))
+    network.tell(SwitchConnected(2, network.ports(2)) if switch else PortChanged(2, HOST_PORT, True))
     network.advance(1)
+    assert network.events("node_up") == [{"node": 2}] * (not switch)
     assert network.frames(FrameType.COMMIT, 3) == [0, 1, 2, 3]
-
-
-def test_a_host_port_that_goes_down_takes_the_node_out() -> None:
-    network = brought_up(line(3))
-    network.tell(PortChanged(2, HOST_PORT, False))
-    network.advance(1)
-    assert network.events("node_down") == [{"node": 2}]
-    assert network.events("epoch_started")[1]["down_nodes"] == [2]
-    network.tell(PortChanged(2, HOST_PORT, True))
-    network.advance(1)
-    assert network.events("node_up") == [{"node": 2}]
-    assert network.frames(FrameType.COMMIT, 3) == [0, 1, 2]
 
 
 def test_ports_missing_at_connection_are_down() -> None:

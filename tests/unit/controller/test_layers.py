@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from testbed.controller.trees import LAYERS, Forest, spanning_trees
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.schema import ExperimentError
 from tests.support.simulated import simulated
 from topos import Topology
 
@@ -39,11 +37,3 @@ def test_a_registered_layer_makes_the_trees_of_a_run(tmp_path: Path) -> None:
     log = [json.loads(line) for line in run.controller_log.read_text().splitlines()]
     assert [event["routers"] for event in log if event["event"] == "committed"] == [4]
     assert _called == ["ring-4"]
-
-
-def test_a_layer_that_is_not_registered_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "e.toml"
-    path.write_text(_FILE)
-    expected = r'layer: "dense" is not valid; expected "spt" or '
-    with pytest.raises(ExperimentError, match=expected):
-        load_experiment(path)

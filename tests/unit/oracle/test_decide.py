@@ -5,24 +5,19 @@ What no fault touches: tests/properties/oracle/test_timelines.py.
 
 from __future__ import annotations
 
-import ast
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-import testbed.results.oracle.decide
-from captures.rundir import RunLayout, epochs
+from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.oracle import read_oracle
 from testbed.experiments.config import BroadcastOptions, Experiment, ProtocolOptions
 from testbed.experiments.events import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown, LinkUp
-from testbed.experiments.workload import constraints
 from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint
 from testbed.results.oracle.connectivity import Connectivity, connectivity, merged, outages, tree_changes
 from testbed.results.oracle.decide import judge, write_oracle
@@ -246,7 +241,7 @@ def test_no_delivery_is_expected_that_the_hop_limit_ends(
     assert sorted(answer["source"] for answer in answers if answer["expected"]) == expected
 
 
-#
+# Constraints as the records have them.
 
 
 @pytest.mark.parametrize(
@@ -266,22 +261,3 @@ def test_malformed_constraints_are_named(constraint: list[Any], problem: str) ->
 def test_a_value_outside_the_four_types_is_an_error() -> None:
     with pytest.raises(ValueError, match="attribute 'a'"):
         PredicateIndex([[[]]]).matching({"a": None})
-
-
-def _imported(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-
-
-def test_the_oracle_judges_without_code_of_the_router() -> None:
-    """Of the run folder it knows `captures.rundir`; predicates and the log of the controller stand alone."""
-    oracle = Path(testbed.results.oracle.decide.__file__).parent.glob("*.py")
-    imported = {name for module in oracle for name in _imported(module)}
-    own = ("testbed.results.oracle", "testbed.experiments.workload.constraints", "testbed.support.errors")
-    foreign = {name for name in imported if name.startswith(("testbed", "router", "captures", "topos"))}
-    assert {name for name in foreign if not name.startswith((*own, "captures.rundir", "topos"))} == set()
-    alone = {name for file in (constraints.__file__, epochs.__file__) for name in _imported(Path(file))}
-    assert {name for name in alone if name.split(".")[0] not in sys.stdlib_module_names} == set()
