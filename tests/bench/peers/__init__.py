@@ -164,6 +164,9 @@ PEERS.register_lazily(
     "bitvectors", "tests.bench.peers.bitvectors:BitVectors", "The filters that fail are united, as bitmaps."
 )
 PEERS.register_lazily("counting", "tests.bench.peers.counting:Counting", "Satisfied bounds are counted.")
+PEERS.register_lazily("betree-3", "tests.bench.peers.betree:BeTree", "BE-Tree, 3 filters a leaf.")
+PEERS.register_lazily("betree-20", "tests.bench.peers.betree:BeTree20", "BE-Tree, 20 filters a leaf.")
+PEERS.register_lazily("betree-100", "tests.bench.peers.betree:BeTree100", "BE-Tree, 100 filters a leaf.")
 
 
 def scratch(slots: int) -> tuple[Longs, Longs, Longs]:
