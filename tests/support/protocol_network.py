@@ -283,9 +283,9 @@ class Network:
         """The interface of `node` that leads to `root` on the root's tree; None if there is no path."""
         return next((each.parent for each in entries_of(self.tables[node]) if each.source == root), None)
 
-    def deliver(self, sender: int, receiver: int, kind: FrameType, newest_first: bool = False) -> None:
+    def deliver(self, sender: int, receiver: int, kind: FrameType) -> None:
         """Delivers the frames of one type that wait on a link."""
-        for frame in self._take(sender, receiver, kind)[:: -1 if newest_first else 1]:
+        for frame in self._take(sender, receiver, kind):
             self.handle(receiver, FrameReceived(sender, frame))
 
     def lose(self, sender: int, receiver: int, kind: FrameType) -> None:

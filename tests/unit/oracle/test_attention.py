@@ -99,6 +99,12 @@ def test_each_rule_has_a_delivery_that_breaks_it_alone(rule: str, record: Record
     assert broken([*_RIGHT, record]) == {rule: 1}
 
 
+def test_time_on_links_is_allowed_for() -> None:
+    late = [*_RIGHT, delivered(25.2, 3, 1, age_s=11.9)]
+    assert broken(late, 0.0) == {"stale": 1}
+    assert broken(late, 0.5) == {}
+
+
 def test_deliveries_are_counted_by_where_the_publication_was() -> None:
     whences = ("dpt", "remote", "dpt", "upload")
     history = history_of([delivered(1.0, seq, whence=each) for seq, each in enumerate(whences)])

@@ -41,35 +41,6 @@ def test_toml_nodes_may_be_left_out(tmp_path: Path) -> None:
     assert topology.nodes == (Node(0), Node(1), Node(2))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('name = "pair and one"', "nam = 1", "line 2: unknown key 'nam'; did you mean 'name'?"),
-        ('name = "pair and one"', "name = 1", "line 2: name is 1; expected a string"),
-        ("cost = 4", "costs = 4", "line 15: unknown key 'costs'; did you mean 'cost'?"),
-        ("cost = 4", "cost = 1.5", "line 15: cost: 1.5 is not valid; expected an integer, 1 or more"),
-        ("u = 0\n", "", "line 15: u is missing; expected an integer"),
-        ("u = 2", "u = 0", "line 20: 0-1: these nodes are joined already by line 15"),
-        ("delay_ms = 0.5", "delay_ms = inf", "line 20: delay_ms: inf is not valid; expected a number"),
-        ("id = 1", "id = 3", "node ids are not 0 to 2: 1 is missing, 2 comes instead"),
-        ("x = 10", "z = 10", "line 4: unknown key 'z'; expected one of: id, name, x, y"),
-        ("cost = 4", "cost = ", "not valid TOML: Invalid value (at line 18, column 8)"),
-        ("[[link]]", "[link]", "not valid TOML"),
-        (
-            _TOML[_TOML.index("[[node]]") :],
-            "[link]\nu = 0",
-            "line 4: link: expected a list of tables ([[link]] in TOML)",
-        ),
-    ],
-)
-def test_toml_errors_name_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert old in _TOML
-    path = _write(tmp_path, "t.toml", _TOML.replace(old, new, 1))
-    with pytest.raises(TopologyError) as caught:
-        load(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
-
-
 def test_brite_takes_the_length_as_cost(tmp_path: Path) -> None:
     topology = load(_write(tmp_path, "t.brite", _BRITE))
     assert topology.name == "t"
@@ -91,9 +62,27 @@ def test_a_note_says_what_is_left_out(tmp_path: Path) -> None:
     assert [(k.bandwidth_mbps, k.delay_ms) for k in kept.links] == [(10.0, 2.8), (None, 1.4), (10.0, 0.1)]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+#: Format -> a text of its file, the text in its place, and the problem.
+_PROBLEMS = {
+    "toml": [
+        ('name = "pair and one"', "nam = 1", "line 2: unknown key 'nam'; did you mean 'name'?"),
+        ('name = "pair and one"', "name = 1", "line 2: name is 1; expected a string"),
+        ("cost = 4", "costs = 4", "line 15: unknown key 'costs'; did you mean 'cost'?"),
+        ("cost = 4", "cost = 1.5", "line 15: cost: 1.5 is not valid; expected an integer, 1 or more"),
+        ("u = 0\n", "", "line 15: u is missing; expected an integer"),
+        ("u = 2", "u = 0", "line 20: 0-1: these nodes are joined already by line 15"),
+        ("delay_ms = 0.5", "delay_ms = inf", "line 20: delay_ms: inf is not valid; expected a number"),
+        ("id = 1", "id = 3", "node ids are not 0 to 2: 1 is missing, 2 comes instead"),
+        ("x = 10", "z = 10", "line 4: unknown key 'z'; expected one of: id, name, x, y"),
+        ("cost = 4", "cost = ", "not valid TOML: Invalid value (at line 18, column 8)"),
+        ("[[link]]", "[link]", "not valid TOML"),
+        (
+            _TOML[_TOML.index("[[node]]") :],
+            "[link]\nu = 0",
+            "line 4: link: expected a list of tables ([[link]] in TOML)",
+        ),
+    ],
+    "brite": [
         ("1\t968", "1\teast", "line 6: x is 'east'; expected a number"),
         ("2\t0\t2\t249.2\t0.8\t10.0\t-1\t-1\tE_RT\tU", "2\t0\t2", "line 12: 3 columns; expected 'id from to"),
         ("2\t0\t2\t249.2", "2\t0.5\t2\t249.2", "line 12: from is '0.5'; expected an integer"),
@@ -102,10 +91,16 @@ def test_a_note_says_what_is_left_out(tmp_path: Path) -> None:
         ("Edges: ( 3 )", "Edges: ( 4 )", "4 edges announced, 3 found; is the file whole?"),
         (_BRITE[_BRITE.index("Edges:") :], "", "no line 'Edges: ( n )'; expected a BRITE file"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "old", "new", "message"), [(form, *each) for form, cases in _PROBLEMS.items() for each in cases]
 )
-def test_brite_errors_name_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert old in _BRITE
-    path = _write(tmp_path, "t.brite", _BRITE.replace(old, new, 1))
+def test_errors_name_file_and_line(tmp_path: Path, form: str, old: str, new: str, message: str) -> None:
+    text = {"toml": _TOML, "brite": _BRITE}[form]
+    assert old in text
+    path = _write(tmp_path, f"t.{form}", text.replace(old, new, 1))
     with pytest.raises(TopologyError) as caught:
         load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
