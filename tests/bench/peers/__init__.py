@@ -167,6 +167,8 @@ PEERS.register_lazily("counting", "tests.bench.peers.counting:Counting", "Satisf
 PEERS.register_lazily("betree-3", "tests.bench.peers.betree:BeTree", "BE-Tree, 3 filters a leaf.")
 PEERS.register_lazily("betree-20", "tests.bench.peers.betree:BeTree20", "BE-Tree, 20 filters a leaf.")
 PEERS.register_lazily("betree-100", "tests.bench.peers.betree:BeTree100", "BE-Tree, 100 filters a leaf.")
+PEERS.register_lazily("opindex", "tests.bench.peers.opindex:OpIndex", "OpIndex: lists by pivot, scanned.")
+PEERS.register_lazily("opindex-sorted", "tests.bench.peers.opindex:SortedOpIndex", "OpIndex, lists sorted.")
 
 
 def scratch(slots: int) -> tuple[Longs, Longs, Longs]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from router.native import I64, Array
-from tests.bench.peers import callee
+from tests.bench.peers import Boxes, callee
+from tests.bench.peers.lists import ListPeer
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -42,3 +43,29 @@ def find_or_put(table: Array, fill: Array, key: I64) -> I64:
         table[place] = key
         fill[0] += 1
     return place
+
+
+class HashedPeer(ListPeer):
+    """A peer whose lists are those places of a hash table that have a key.
+
+    Its `layout` includes `table` and `fill`; its `enter` writes -1 as the list of a key that finds no room.
+    """
+
+    def __init__(self, boxes: Boxes) -> None:
+        super().__init__(boxes)
+        self.table, self.fill = np.full(64, -1), np.zeros(1, np.int64)
+
+    def file_hashed(self) -> None:
+        """Makes `table` and `lists` for all filters, once the rest of `layout` is known."""
+        while self._lacks_room(0, self.boxes.room):
+            self.table, self.fill = np.full(2 * len(self.table), -1), np.zeros(1, np.int64)
+        self.file(len(self.table))
+
+    def _lacks_room(self, first: int, last: int) -> bool:
+        return any((numbers < 0).any() for numbers, _, _ in self._entries(first, last))
+
+    def _insert(self, number: int) -> None:
+        if self._lacks_room(number, number + 1):
+            self.file_hashed()
+        else:
+            super()._insert(number)
