@@ -186,7 +186,7 @@ def _rehash(table: Array, below: Array, new: Array, at: Array, fill: Array) -> N
 
 @kernel
 def _search(state: Tuple, slots: Array, keys: Array, found: Array) -> I64:
-    ((nodes, after, _, _, _, _), (table, below, _), (lowest, scale, parts), _), boxes, space, stack = state
+    ((nodes, after, _, _, stack, _), (table, below, _), (lowest, scale, parts), _), boxes, space = state
     spread(space, slots, keys)
     key_of, epochs, epoch = space
     stack[0], waiting, number = 0, 1, 0
@@ -255,7 +255,7 @@ class BeTree(Peer):
 
     @property
     def state(self) -> tuple[Any, ...]:
-        return self._tree, self.boxes.state, self._space, self._stack
+        return self._tree, self.boxes.state, self._space
 
     def _enlarge(self) -> None:
         """Doubles the room for nodes."""
@@ -263,8 +263,7 @@ class BeTree(Peer):
             np.concatenate([held, np.zeros_like(held)]) for held in (self._nodes, self._pending)
         )
         room = len(self._nodes)
-        self._stack, self._fill = np.zeros(room, np.int32), np.zeros(1, np.int64)
-        table, below = np.full(2 * room, -1), np.zeros(2 * room, np.int32)
+        table, below, self._fill = np.full(2 * room, -1), np.zeros(2 * room, np.int32), np.zeros(1, np.int64)
         _rehash(self._table, self._below, table, below, self._fill)
         self._table, self._below = table, below
 
