@@ -169,6 +169,7 @@ PEERS.register_lazily("betree-20", "tests.bench.peers.betree:BeTree20", "BE-Tree
 PEERS.register_lazily("betree-100", "tests.bench.peers.betree:BeTree100", "BE-Tree, 100 filters a leaf.")
 PEERS.register_lazily("opindex", "tests.bench.peers.opindex:OpIndex", "OpIndex: lists by pivot, scanned.")
 PEERS.register_lazily("opindex-sorted", "tests.bench.peers.opindex:SortedOpIndex", "OpIndex, lists sorted.")
+PEERS.register_lazily("htree", "tests.bench.peers.htree:HTree", "H-Tree: a grid of 8 cells on 8 slots.")
 
 
 def scratch(slots: int) -> tuple[Longs, Longs, Longs]:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.bench.peers import HIGHEST, LOWEST, PEERS, Boxes, Ints, Longs, Peer
 from tests.bench.peers.brute import Brute
+from tests.bench.peers.htree import HTree
 from tests.bench.peers.workloads import Workload, draw
 
 #: Small tables, each of another shape: dense messages, sparse messages, equalities, domains of few values,
@@ -77,3 +78,9 @@ def test_a_peer_finds_what_a_scan_finds(name: str, shape: str) -> None:
             for each in pair:
                 each.insert(living[-1], slot, low + shift, high + shift)
     _check(peer, brute, points)
+
+
+def test_h_tree_refuses_a_table_of_too_many_copies() -> None:
+    boxes, _ = draw(Workload(10, 1, 2, (2, 2), (2, 2), width=0.9))
+    with pytest.raises(MemoryError, match="entries"):
+        type("Small", (HTree,), {"most": 9})(boxes)
