@@ -15,6 +15,7 @@ from router.matching.engines import Matcher, NaiveMatcher, factory
 from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.wire.message import encode_message
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from tests.support.matching_variants import VARIANTS, to_columns
 from tests.support.predicate_worlds import HOSTILE_MESSAGES, HOSTILE_PREDICATES, HOSTILE_VALUES, MIXED
 
@@ -95,6 +96,29 @@ def test_histories(name: str) -> None:
                     matched += len(answer)
         assert not isinstance(engine, CompiledMatcher) or len(engine._segments) <= 8
     assert matched > 3000
+
+
+#: Few and large predicates; many and small ones; few words, so that much matches; `any`, `!=` and the like.
+SHAPES = {
+    "few interfaces": MatchingWorkload(600, 4, 10_000),
+    "many interfaces": MatchingWorkload(600, 150, 10_000),
+    "few words": MatchingWorkload(
+        300, 60, 10_000, filter_constraints=(2, 5), message_attributes=(3, 8), words=9, integers=4
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_engine_is_naive_on_ten_thousand_messages(shape: str) -> None:
+    table, messages = draw_table(SHAPES[shape]), list(draw_messages(SHAPES[shape]))
+    naive = NaiveMatcher()
+    naive.load(table)
+    expected = [naive.match(message) for message in messages]
+    assert sum(map(bool, expected)) > 1000
+    for name in VARIANTS:
+        engine = factory(name)
+        engine.load(table)
+        assert [engine.match(message) for message in messages] == expected, name
 
 
 _WIDE = dict.fromkeys("cdefg", Type.INTEGER) | {"a": Type.DOUBLE, "b": Type.BOOLEAN}
