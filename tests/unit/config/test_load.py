@@ -31,12 +31,14 @@ from testbed.experiments.config.schema import dump_experiment
 from testbed.experiments.events import SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown, LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from topos.generators import ring, waxman
 
 _SMALL = 'duration_s = 100\n[topology]\ngenerator = "ring"\nnodes = 4\n'
 _FILES = Path(__file__).with_name("files")
 _FULL = (_FILES / "full.toml").read_text()
 _PAIR = (_FILES / "pair.toml").read_text()
+_PROBLEMS = cases_beside(__file__)
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -111,100 +113,6 @@ def test_every_field_of_a_section_is_an_option(options: type) -> None:
     # The options of a service are those of its own class.
     names = [field.name for field in fields(options) if field.name != "of_kind"]
     assert [option.key for option in options_of(options)] == names
-
-
-#: The section, as an error names it -> a text of `_FULL`, the text in its place, and the problem.
-_PROBLEMS: dict[str, list[tuple[str, str, str]]] = {
-    "": [
-        ("seed = 9", "sed = 9", "unknown key 'sed'; did you mean 'seed'?"),
-        ("[oracle]", "[orcale]", "unknown section 'orcale'; did you mean 'oracle'?"),
-        (
-            'name = "full"',
-            'name = "../x"',
-            'name: "../x" is not valid; expected a name of 1 to 100 printable',
-        ),
-        ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),
-        ("seed = 9", "seed = = 9", "is not valid TOML: Invalid value (at line 2, column 8)"),
-    ],
-    "[topology]: ": [
-        ("file =", "fille =", "has nothing; expected one of file"),
-        ('[topology]\nfile = "pair.toml"', "", "missing; expected one of file"),
-        (
-            'file = "pair.toml"',
-            'generator = "waxman"\nnodes = 10\nplane = 3',
-            "10 nodes do not fit on distinct points of a 3 x 3 plane",
-        ),
-        ('"pair.toml"', '"pair.toml"\ngenerator = "ring"', "has file and generator; expected one of"),
-        ('"pair.toml"', '"pair.toml"\nnodes = 3', "unknown key 'nodes'; expected one of: file"),
-        ('file = "pair.toml"', "link = 3", "link: expected a list of tables ([[link]] in TOML)"),
-        ('[topology]\nfile = "pair.toml"', "topology = 3", "is not a table; expected a section [topology]"),
-    ],
-    "[topology] ": [
-        ('file = "pair.toml"', 'generator = "rings"', "generator: unknown generator 'rings'; did"),
-        ('file = "pair.toml"', 'generator = "line"', "nodes: missing; expected an integer from 1 to 100000"),
-    ],
-    "[protocol] ": [
-        ("= false", "= 0", "ra_on_change: 0 is not valid; expected true or false"),
-        (
-            "hop_limit = 16",
-            "hop_limit = 16\nmax_filters = 9",
-            'max_filters: excludes the scheme "pif-strict"',
-        ),
-        (
-            'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',
-            'sr_policy = "count"\n[routing]\nscheme = "flooding"',
-            'sr_policy: "count" is of no use with the scheme "flooding"',
-        ),
-        (
-            'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',
-            'max_filters = 9\ncovering = "none"',
-            'max_filters: excludes covering "none"',
-        ),
-    ],
-    "[privacy] ": [
-        (
-            '[routing]\nscheme = "pif-strict"',
-            '[privacy]\nmode = "bloom"\n[routing]\nscheme = "topics"',
-            'mode: "bloom" excludes the scheme "topics", which reads',
-        )
-    ],
-    "[workload] ": [
-        ("filters_max = 2", "filters_min = 4", "filters_min: 4 is above filters_max; expected at most"),
-        ("filters_max = 2", "first_message_s = 601", "first_message_s: 601 is after the end; expected"),
-        ("filters_max = 2", "first_predicate_s = 601", "first_predicate_s: 601 is after the end; expected"),
-    ],
-    "[events 1]: ": [
-        ("node = 1", "node = 1\nlink = [0, 1]", "unknown key 'link'; expected one of: app, at_s, message")
-    ],
-    "[events 1] ": [
-        ("at_s = 20\n", "", "at_s: missing; expected a number from 0 to 1e+09"),
-        ("at_s = 20", "at_s = 601", "at_s: 601 is after the end; expected at most 600 (duration_s)"),
-        ('"send_message"', '"send"', 'action: "send" is not valid; expected "set_predicate" or "subs'),
-        ("node = 1", "node = 3", "node: there is no node 3; expected 0 to 2"),
-        ("price = 300", "price = ", "message: "),
-    ],
-    "[events 3] ": [
-        ("[1, 0]", "[2, 0]", "link: nodes 2 and 0 are not joined; 2 is joined to 1"),
-        ("[1, 0]", "[1, 0, 2]", "link: [1, 0, 2] is not valid; expected two node ids, such as [0, 1]"),
-    ],
-    "[events 2] ": [
-        (
-            'action = "set_predicate"\nnode = 0\npredicate = \'dest = "ORD" and price < 400\'',
-            'action = "unsubscribe"\nnode = 0\nsubscription = "a"',
-            'subscription: "a" is not in force at node 0 at 10 s',
-        ),
-        (
-            'scheme = "pif-strict"',
-            'scheme = "pif-strict"\n'
-            + '[[events]]\nat_s = 5\naction = "subscribe"\nnode = 0\nsubscription = "a"\npredicate = "*"\n'
-            * 2
-            + '[[events]]\nat_s = 6\naction = "unsubscribe"\nnode = 0\nsubscription = "a"\n',
-            'subscription: "a" is in force at node 0 at 5 s already',
-        ),
-        ("price < 400", "price <", "predicate: "),
-    ],
-    "[oracle]: ": [("[oracle]", "[[oracle]]", "is not a table; expected a section [oracle]")],
-}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,10 @@ from testbed.experiments.siena_ff import literal
 from testbed.experiments.siena_ff.reader import Reader, Statement, read_chunks
 from testbed.experiments.siena_ff.session import Session
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from tests.support.paths import ROOT
+
+_CASES = cases_beside(__file__)
 
 #: The table of the SIGCOMM 2003 paper's example, in every way to write it.
 TABLE = r"""
@@ -66,28 +69,7 @@ def test_the_example_of_the_forwarding_paper(engine: str) -> None:
     assert answers(TABLE + "consolidate;" + messages, engine) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", 0),
-        ("-17", -17),
-        ("+17", 17),
-        ("0x1f", 31),
-        ("-0x10", -16),
-        ("0xFFFFFFFFFFFFFFFF", -1),
-        ("017", 15),
-        ("-9223372036854775808", -(2**63)),
-        ("1.", 1.0),
-        (".5", 0.5),
-        ("-1.5e-3", -0.0015),
-        ("2e3", 2000.0),
-        ("true", True),
-        ("false", False),
-        (r'"\n\t\r\a\b\f\v\e\?\'\"\\"', "\n\t\r\a\b\f\v\x1b?'\"\\"),
-        (r'"\101\x41\x0041\0x42\7x\q"', "AAAB\ax" + "q"),
-        ('"two\nlines; // no comment é"', "two\nlines; // no comment é"),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), _CASES["literals"])
 def test_literals_are_those_of_c(text: str, value: object) -> None:
     found = literal(text)
     assert found == value
@@ -164,43 +146,7 @@ def test_output_and_statistics_are_those_of_the_driver() -> None:
     assert said[3] == "2\t%3 4"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("ifconfig x a = 3;", "line 1, column 10: expected an interface, 0 to 2147483647, found 'x'"),
-        ("ifconfig 2147483648 a = 3;", "line 1, column 10: expected an interface"),
-        ("consolidate;\n  ifconfig 1 a b;", "line 2, column 16: expected an operator or 'any' after"),
-        ("ifconfig 1 a = 1,\n\t;", "line 2, column 2: expected an attribute name, found ';'"),
-        ("ifconfig 1 a = 3 b = 4;", "column 18: expected ',', '|' or ';' after the constraint, found"),
-        ("ifconfig 1 *, a = 3;", "line 1, column 13: expected '|' or ';' after '*', found ','"),
-        ("ifconfig 1 a =* 3;", "line 1, column 12: a: operator =* is for strings only"),
-        ("ifconfig 1 any = 3;", "line 1, column 12: expected an attribute name"),
-        (
-            "ifconfig 1 a any any, b any any, c any any, d any any, e any any;",
-            "line 1, column 56: expected at most 4 times 'any any' in a filter",
-        ),
-        ("ifconfig 1 a any text;", "expected a type (string, integer, double or boolean) after 'any'"),
-        ("ifconfig 1 a = x;", """column 16: expected a value after '=' (strings need quotes: "x")"""),
-        ("ifconfig 1 a ~= /x/;", "line 1, column 14: regular expressions (~=) are not part of the model"),
-        ("ifconfig 1 {a b};", "line 1, column 12: tag sets ({...}) are not part of the model"),
-        ("ifconfig 1 a = 12x;", "column 16: expected a blank or an operator after the number 12, found 'x'"),
-        ("ifconfig 1 a = 9223372036854775808;", "does not fit in 64 bits"),
-        ('ifconfig 1 "" = 3;', "line 1, column 12: attribute name of 0 bytes"),
-        ("select a = 1 b < 3;", "line 1, column 16: expected '=' after the name b, found '<'"),
-        ("select a = 1; select a = 1 a = 2;", "line 1, column 28: attribute a is given twice"),
-        ("consolidate", "line 1, column 12: expected ';' after the statement, found the end"),
-        ("clear now;", "line 1, column 7: expected ';' after clear, found 'now'"),
-        ("output loud;", "line 1, column 8: expected on, off or count after output, found 'loud'"),
-        ("set x 3;", "line 1, column 7: expected '=' after x, found '3'"),
-        ("match a = 1;", "expected ifconfig, select, consolidate, clear, output, statistics, timer or set"),
-        ("select; /* no end", "line 1, column 9: comment without its end '*/'"),
-        (
-            'ifconfig 1 a = "x;\nifconfig 2 b = "y", c < 3;\n',
-            "line 2, column 18: string without a closing quote (the string at line 1, column 16 spans lines:"
-            " is a quote missing?)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), _CASES["faults"])
 def test_a_fault_names_file_line_column_and_what_was_expected(text: str, said: str) -> None:
     message = fault(text)
     assert message.startswith("test: line ")

@@ -37,6 +37,7 @@ from router.wire.frames import (
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import message_of
 from testbed.cli.wireshark import Folders, Installation, read_sources
+from tests.support.cases import cases_beside
 from tests.support.paths import DOCS, ROOT
 from tests.support.wire_conversation import MS, frame, of_controller, of_router, to_controller
 from tests.support.wire_tshark import (
@@ -363,27 +364,7 @@ def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> Non
     assert rows(capture, columns, "-o", f"cbcb.topology:{tmp_path / 'nowhere'}") == [{}, {}, {}]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "numbers"),
-    [
-        # Numbers are compared as numbers: as texts, "9" > "50".
-        ("cbcb.value.integer > 50", [2]),
-        ("cbcb.value.integer < 0", [3]),
-        ("cbcb.value.double >= 9.5", [2]),
-        ('cbcb.value.string == "ORD"', [1]),
-        ('cbcb.value.string == ""', [3]),
-        ("cbcb.value.boolean == 1", [3]),
-        ('cbcb.message == "12:1"', [1, 4]),
-        ('cbcb.message == "12:2"', [2]),
-        ("cbcb.seq.number == 1", [1, 3, 4]),
-        ("cbcb.seq.incarnation == 2 && cbcb.seq.number == 2", [2]),
-        ("cbcb.publication_flags.pending == 1", [4]),
-        ("cbcb.publication_flags.custody == 1", []),
-        ("cbcb.subscription_flags.refreshed == 1 && !cbcb.subscription_flags.top_up == 1", [5]),
-        ('cbcb.encoding == "ranges"', [6]),
-        ('cbcb.filter contains "price"', [5]),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "numbers"), cases_beside(__file__)["display_filters"])
 def test_display_filters_compare_typed_values(tmp_path: Path, wanted: str, numbers: list[int]) -> None:
     price = Predicate((Filter((Constraint("price", Type.STRING, Operator.PREFIX, "4"),)),))
     frames = [
