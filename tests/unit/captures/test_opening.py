@@ -29,6 +29,7 @@ from captures.frames.columns import PACKET_COLUMNS
 from captures.frames.parts import FilePart
 from captures.pcap import PcapError
 from tests.support.capture_files import enhanced, interface, pcap, section
+from tests.support.cases import cases_beside
 from tests.support.conversations import FLOWS, write_conversations
 from tests.support.run_folder import START_NS, asked_run, good_run
 from tests.support.wire_tshark import needs_tshark
@@ -204,23 +205,7 @@ def test_modes_say_what_becomes_of_a_file_that_ends_in_a_record(tmp_path: Path) 
         _times(path, mode="FAILFAST")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"mode": "strict"}, "option mode: 'strict'; expected PERMISSIVE, DROPMALFORMED, FAILFAST"),
-        ({"ignoreMissingFiles": "yes"}, "option ignoreMissingFiles: 'yes'; expected `bool`"),
-        ({"modifiedAfter": "noon"}, "option modifiedAfter: 'noon'; invalid RFC3339 encoded datetime"),
-        ({"maxBytesPerTrigger": "big"}, "option maxBytesPerTrigger: 'big'; expected `str` matching regex"),
-        ({"maxFilesPerTrigger": "0"}, "option maxFilesPerTrigger: '0'; expected `int` >= 1"),
-        ({"colums": "file"}, "unknown option colums; expected one of path, "),
-        ({"columns": "file,size"}, "option columns: no column 'size'; expected some of file, offset, "),
-        ({"view": "frames"}, "option view: 'frames'; expected packets or files"),
-        ({"view": "files", "mode": "FAILFAST"}, "view files has no row for each packet; expected PERMISSIVE"),
-        ({"partitions": "-1"}, "option partitions: '-1'; expected `int` >= 1"),
-        ({"fromNs": "noon"}, "option fromNs: 'noon'; expected `int"),
-        ({"types": "MSG"}, "option types: view packets has no column type"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), cases_beside(__file__)["malformed_options"])
 def test_malformed_options_are_errors(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         options_and_view("pcap", {"path": "x", **given})

@@ -18,6 +18,7 @@ from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.script import write_script
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from topos import Node
 from topos.build import LinkSpec, build
 
@@ -64,20 +65,7 @@ def test_toml_is_no_workload_file() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("node 0 1 2;\nsend_message 4 1 a = 1;", r"\[events 1\] node: there is no node 4; expected 0 to 0"),
-        ("node 0 1 2;\nfrobnicate 3;", "expected time_unit, sim_length, .* or send_message, found"),
-        ("time_unit 0;", "time_unit is 0; expected more than 0"),
-        ("node 0 1;", "expected y, a number, found"),
-        ("sim_length -4;", "expected the length of the simulation, a number from 0 up"),
-        ("node 0 1 2; set_predicate 0 1 a < ;", "expected a value"),
-        ("node 0 1 2; send_message 0 1 a = 1 a = 2;", "attribute a is given twice"),
-        ("node -1 1 2;", "expected the number of a node"),
-        ('node 0 1 2; send_message 0 1 a = "', "string without a closing quote"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), cases_beside(__file__)["faults"])
 def test_faults_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     path = _written(tmp_path, text)
     with pytest.raises(ExperimentError, match=message) as caught:

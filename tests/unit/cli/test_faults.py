@@ -22,6 +22,7 @@ from testbed.results.folders import find_run
 from testbed.support.errors import MachineError, RunError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
+from tests.support.cases import cases_beside
 from tests.support.paths import ROOT
 from tests.support.questions import empty_tables
 
@@ -107,20 +108,7 @@ def test_the_hint_of_a_report_is_a_command_that_works(
     assert find_run(tmp_path, hint[2]) == run
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (["run", "--live-port", "abc"], "abc: expected a port, 0 to 65535"),
-        (["run", "--live-port", "65536"], "65536: expected a port, 0 to 65535"),
-        (["query", "--rows", "x"], "x: expected 0 or a positive number"),
-        (["sub", "0", "a = 1", "--count", "0"], "0: expected a positive number"),
-        (["sub", "0", "a = 1", "--timeout-s", "1e300"], "1e300: expected seconds, 0 to 1,000,000"),
-        (["sub", "0", "a = 1", "--timeout-s", "nan"], "nan: expected seconds, 0 to 1,000,000"),
-        (["sub", "0", "a = 1", "--timeout-s=-1"], "-1: expected seconds, 0 to 1,000,000"),
-        (["replay", "--at", "inf"], "inf: expected experiment seconds"),
-        (["account", "--master", "nonsense"], "nonsense: expected local[N] or spark://HOST:PORT"),
-    ],
-)
+@pytest.mark.parametrize(("option", "said"), cases_beside(__file__)["wrong_arguments"])
 def test_wrong_arguments_are_said_in_words(
     capsys: pytest.CaptureFixture[str], option: list[str], said: str
 ) -> None:

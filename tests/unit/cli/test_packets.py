@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from testbed.cli.main import main
+from tests.support.cases import cases_beside
 from tests.support.conversations import FLOWS, write_conversations
 from tests.support.polling import poll
 
@@ -59,20 +60,7 @@ def test_all_columns_but_the_bytes_are_written(folder: Path) -> None:
     assert len(rows) == 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["in", "--to", "out/a.json"], "--to out/a.json: expected NAME.parquet, NAME.csv or -"),
-        (["in", "--to", "none/a.csv"], "none/a.csv: no such folder"),
-        (["in", "--columns", "x"], "pcap: option columns: no column 'x'"),
-        (["in", "--where", "length >"], "--columns, --where: Parser Error"),
-        (["in", "--where", "true; copy (select 1) to 'out/x'"], "expected a condition, without ';'"),
-        (["in", "--where", "length > (select count(*) from read_csv('bad.pcap'))"], "Permission Error"),
-        (["bad.pcap", "--view", "flows"], "bad.pcap: starts with 6e6f2063"),
-        (["bad.pcap"], "bad.pcap: starts with 6e6f2063; expected the magic number"),
-        (["none.pcap"], "none.pcap: no such file or directory"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), cases_beside(__file__)["wrong_input"])
 def test_wrong_input_is_one_line_and_leaves_no_file(
     folder: Path,
     arguments: list[str],

@@ -11,9 +11,12 @@ from testbed.cli.arguments import overrides
 from testbed.experiments.config.load import ExperimentError, load_experiment
 from testbed.experiments.config.topology import parse_topology_argument, parse_value, shipped_topologies
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from topos import Topology
 from topos.generators import grid, ring, tree, waxman
 from topos.loaders import load
+
+_CASES = cases_beside(__file__)
 
 _TEXT = """\
 seed = 2
@@ -34,20 +37,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("100", 100),
-        ("0.5", 0.5),
-        ("true", True),
-        ('"100"', "100"),
-        ("ring", "ring"),
-        ("a/b.brite", "a/b.brite"),
-        ("[0, 1]", [0, 1]),
-        ("", ""),
-        ("1\nseed = 5", "1\nseed = 5"),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), _CASES["values"])
 def test_values_are_toml_and_bare_words_strings(text: str, value: object) -> None:
     parsed = parse_value(text)
     assert parsed == value
@@ -124,21 +114,7 @@ def test_topology_argument(path: Path, argument: str, topology: Topology) -> Non
     assert load_experiment(path, parse_topology_argument(argument)).topology == topology
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        (
-            "rng,5",
-            "unknown generator or shipped topology 'rng'; did you mean 'ring'? (or a file: .toml, .brite, "
-            ".graphml, .gml, .xml, .txt, .cch, .intra, .json)",
-        ),
-        ("dfnn", "topology 'dfnn'; did you mean 'dfn'?"),
-        ("ring,5,6", "too many parameters; expected ring,nodes"),
-        ("waxman,5,gamma=1", "unknown parameter 'gamma'; expected one of: alpha, beta"),
-        ("waxman,5,nodes=6", "nodes is given twice"),
-        ("ring,", "nodes is empty; expected a value"),
-    ],
-)
+@pytest.mark.parametrize(("argument", "message"), _CASES["wrong_topologies"])
 def test_topology_arguments_that_are_wrong(argument: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_topology_argument(argument)

@@ -11,6 +11,7 @@ from testbed.emulation.control.quiescence import quiet_limit_s
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.schema import ExperimentError
+from tests.support.cases import cases_beside
 from topos.generators import line
 
 #: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16.9 s after the event.
@@ -57,26 +58,7 @@ def test_a_way_is_as_long_as_its_links_together(tmp_path: Path) -> None:
         load_checked(file, {}, topology=replace(line(5), links=links))
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        (
-            {"protocol__sr_policy": '"count"', "time_scale": "1000"},
-            "[protocol] sr_timeout_s: 60 is too short for the delays of the links: a UR takes 33800 "
-            "experiment seconds",
-        ),
-        (
-            {"protocol__reliable_control": "true"},
-            "[protocol] control_retry_s: 0.5 is too short for the delays of the links: a RECEIPT takes 32 "
-            "experiment seconds",
-        ),
-        (
-            {"topology__nodes": "2", "links__delay_ms": "16000", "links__jitter_ms": "16000"},
-            "[links] jitter_ms (given as an override): fragments of a frame may be more than 30 s apart, "
-            "after which a router gives it up",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "problem"), cases_beside(__file__)["waits"])
 def test_waits_of_routers_are_as_long_as_the_answer_takes(
     tmp_path: Path, given: dict[str, str], problem: str
 ) -> None:

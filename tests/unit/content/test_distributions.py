@@ -17,6 +17,7 @@ from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.workload.generate import generate
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 
 _FILES = {
     "attr_names": "3 alpha\n1 beta\n0 never\n",
@@ -61,15 +62,9 @@ def test_messages_and_predicates_have_what_the_files_have(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("types", "1 x\n", "types.dist: line 1: '1 x'; expected WEIGHT VALUE: a type is one of i, s, d, b"),
-        ("int_values", "1 7\n1 seven\n", "int_values.dist: line 2: '1 seven'; expected WEIGHT VALUE"),
-        ("int_operators", "1 =*\n", "not an operator of type integer"),
-        ("attr_names", "0 a\n", "attr_names.dist: no value has a weight above 0"),
-        ("attr_names", "-1 a\n", "line 1: '-1 a'; expected WEIGHT VALUE"),
+        *cases_beside(__file__)["faults"],
         ("attr_names", f"1 {'a' * 256}\n", "expected WEIGHT VALUE: attribute name of 256 bytes"),
         ("constr_names", f"1 {'a' * 256}\n", "expected WEIGHT VALUE: attribute name of 256 bytes"),
-        ("attr_names", "1e308 a\n1e308 b\n", "attr_names.dist: the sum of the weights is no finite number"),
-        ("int_values", f"1 {2**63}\n", f"value: integer {2**63} does not fit in 64 bits"),
     ],
 )
 def test_faults_name_file_and_line(folder: Path, name: str, text: str, message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import socket
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -20,6 +19,7 @@ from testbed.experiments.events.network import Ends
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
+from tests.support.cases import cases_beside
 from tests.support.polling import TIMEOUT
 from topos import Link
 from topos.generators import ring
@@ -79,21 +79,8 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        ({"do": "dance"}, "do: 'dance'; expected fault or enter or trees"),
-        ({"do": "fault"}, "event: None; expected an object"),
-        ({"do": "fault", "event": {"action": "link_down", "link": [0, 2]}}, "nodes 0 and 2 are not joined"),
-        ({"do": "fault", "event": {"action": "link_down"}, "command": "cut"}, "cut: link: missing"),
-        ({"do": "fault", "event": {"action": "link_flap", "link": [0, 1], "down_s": 1}}, "several moments"),
-        (
-            {"do": "fault", "event": {"action": "send_message", "node": 0, "message": "a = 1"}},
-            "is no event of the network",
-        ),
+        *cases_beside(__file__)["refused"],
         ({"do": "fault", "event": _impaired(0, 1)}, "no property is given; expected some of loss_percent"),
-        ({"do": "fault", "event": {"action": "link_impair", "loss_percent": 1}}, "the ends of a link"),
-        ({"do": "enter", "node": 5}, "node: 5; expected 0 to 4"),
-        ({"do": "enter", "node": True}, "node: True; expected 0 to 4"),
-        ([], "expected a JSON object"),
-        ({"do": "enter", "node": math.nan}, "not a JSON object in UTF-8"),
     ],
 )
 def test_a_command_that_is_refused_changes_and_logs_nothing(run: RunLayout, request_: Any, why: str) -> None:

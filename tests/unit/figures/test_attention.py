@@ -17,6 +17,7 @@ from testbed.evaluation.figures.runner import figure_job
 from testbed.evaluation.sweeps import ENGINES
 from testbed.evaluation.sweeps.job import measure_of
 from testbed.experiments.config.load import find_experiment, load_experiment
+from tests.support.cases import cases_beside
 from tests.support.figures import results_of, verdicts
 from tests.support.simulated import judged_run
 
@@ -153,29 +154,7 @@ def test_a_comparison_holds_only_if_it_holds_for_each_seed() -> None:
     assert found['EON, `fan_out = "sequential"`: saves more bandwidth'] is True
 
 
-@pytest.mark.parametrize(
-    ("size", "changed", "statement"),
-    [
-        ("small", {"exact": {}}, 'EON, `history = "exact"`: saves more bandwidth'),
-        ("small", {"divided": {}}, 'PDP, `fan_out = "divided"`: brings fewer publications in excess'),
-        ("small", {"replacement = ": {}}, 'EON, `replacement = "mru"`: saves less bandwidth'),
-        ("small", {"cbf": {}}, 'PDP, `max = 50, pace_mbps = 0.01, scheduler = "cbf"`: satisfies more rounds'),
-        ("paper", {"sequential": {}}, 'EON, `fan_out = "sequential"`: saves more bandwidth'),
-        (
-            "small",
-            {"flushing": {"saved_with_flushes": 0.81}},
-            'PDP, `flushing = "neighbour"`: saves less, with FLUSHes counted',
-        ),
-        ("small", {"en_route": {"violations": 1}}, "No delivery of a run breaks a safety rule"),
-        ("paper", {"as shipped": {"saved_bandwidth": 0.72}}, "EON, `as shipped`: saves up to 85%"),
-        ("paper", {"normalised": {"starvation": 0.02}}, "PDP, `normalised = false`: over 99 % satisfied"),
-        (
-            "paper",
-            {"divided": {"control_overhead": 0.04}},
-            'EON, `fan_out = "divided"`: under 3 % of CBR\'s control traffic',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("size", "changed", "statement"), cases_beside(__file__)["worse"])
 def test_a_statement_fails_where_nothing_is_better_or_something_is_worse(
     size: str, changed: dict[str, Mapping[str, float]], statement: str
 ) -> None:

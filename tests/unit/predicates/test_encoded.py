@@ -27,6 +27,7 @@ from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import Ranges, Slides
 from router.predicates.encoded.pool import BloomPool
 from router.predicates.parser import parse_predicate
+from tests.support.cases import cases_beside
 from tests.support.encoded_cases import KEY, covers, encoder, only
 
 
@@ -81,24 +82,7 @@ def test_the_slides_keep_equality_and_existence() -> None:
     assert not private.predicate(parse_predicate("price any integer and dest = 7")).matches(message)
 
 
-@pytest.mark.parametrize(
-    ("text", "matches"),
-    [
-        ("price > 600", False),
-        ("price >= 250 and price < 312", True),
-        ("price > 100 and price < 120", False),
-        ("price < 250", False),
-        ("price < 400", True),
-        ('dest =* "OR"', True),
-        ('dest =* "AT"', False),
-        ('dest *= "RD"', True),
-        ('dest *= "TL"', False),
-        ('dest ** "HARE"', True),
-        ('dest ** "LAND"', False),
-        ('dest ** "OH"', True),
-        ('dest != "ORD"', True),
-    ],
-)
+@pytest.mark.parametrize(("text", "matches"), cases_beside(__file__)["ranges"])
 def test_ranges_tell_order_and_patterns_apart(text: str, matches: bool) -> None:
     private = encoder("ranges", 1024)
     bits = private.message_bits(Message({"price": 300, "dest": "ORCHARD OHARE WORD"}))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from router.privacy import EncodingParameters, Key, KeyFile, KeyFileError, KeyRing, read_keys, write_keys
+from tests.support.cases import cases_beside
 
 
 def test_a_file_holds_the_ring(tmp_path: Path) -> None:
@@ -58,17 +59,7 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str)
 
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
-    [
-        ("key_id", 1.5, "Expected `int`, got `float` - at .*key_id"),
-        ("key_id", True, "Expected `int`, got `bool` - at .*key_id"),
-        ("bits", 512.0, "Expected `int`, got `float` - at .*bits"),
-        ("bits", 513, "sets of 513 bits"),
-        ("encoding", 5, "Expected `str`, got `int` - at .*encoding"),
-        ("encoding", "none", "unknown encoding 'none'; expected one of slides, ranges"),
-        ("range_low", "x", "Expected `float`, got `str` - at .*range_low"),
-        ("range_low", 10**400, "an integer of 401 digits"),
-        ("secret", "zz", "non-hexadecimal"),
-    ],
+    [*cases_beside(__file__)["malformed_keys"], ("range_low", 10**400, "an integer of 401 digits")],
 )
 def test_a_malformed_key_is_refused(tmp_path: Path, name: str, value: object, problem: str) -> None:
     path = tmp_path / "keys.json"

@@ -30,6 +30,7 @@ from testbed.results.conclude import judge_run, starvation_expected
 from testbed.results.trace import publications
 from testbed.support.errors import InputError
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records
+from tests.support.cases import cases_beside
 from tests.support.exhaustive_cost import cost_of
 from tests.support.simulated import judged_run, simulated
 
@@ -257,25 +258,10 @@ def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
     assert list(read_subscriptions(run)) == before
 
 
-@pytest.mark.parametrize(
-    ("overrides", "reason"),
-    [
-        ({"links__loss_percent": "1"}, " loses frames"),
-        ({"links__bandwidth_mbps": "1"}, " has a bandwidth"),
-        ({"service__pace_mbps": "1"}, "pace their interfaces"),
-        ({"service__fan_out": "divided"}, "each child for a share"),
-        # 22 links of the walk take 4.4 s at rate 2, or 5.28 s, where half a lifetime is 5 s.
-        ({"service__fan_out": "sequential", "links__delay_ms": "100"}, None),
-        ({"service__fan_out": "sequential", "links__delay_ms": "120"}, "a sequential SUB may be under way"),
-        ({"links__delay_ms": "120"}, None),
-        ({"service__strategy": "pdp", "service__beta_s": "0.9"}, "beta_s is below the time"),
-        ({"service__strategy": "pdp", "service__beta_s": "1.1"}, None),
-        ({"service__beta_s": "0.1"}, None),
-    ],
-)
-def test_where_starvation_is_no_fault(overrides: dict[str, str], reason: str | None) -> None:
+@pytest.mark.parametrize(("overrides", "reason"), cases_beside(__file__)["overrides"])
+def test_where_starvation_is_no_fault(overrides: dict[str, str], reason: str) -> None:
     found = starvation_expected(_experiment(**overrides), 2.0)
-    assert (found is None) if reason is None else (reason in str(found))
+    assert reason in str(found) if reason else found is None
 
 
 @pytest.mark.parametrize("fan_out", ["whole", "sequential"])

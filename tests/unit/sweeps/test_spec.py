@@ -14,6 +14,7 @@ from testbed.experiments.config import ProtocolOptions, RoutingOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from topos.generators import ring, waxman
 
 _FILE = """\
@@ -181,26 +182,7 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
     assert first.identity != second.identity
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("seeds = 2", "seedz = 2", r"unknown key 'seedz'; did you mean 'seeds'\?"),
-        ("seeds = 2", 'name = "-rf"', 'name: "-rf" is not valid; expected a name'),
-        ("seeds = 2", "seeds = 0", "seeds: 0 is not valid; expected a number of seeds, or a list of them"),
-        ("seeds = 2", "seeds = [1, 1]", "seeds: has a seed twice"),
-        ("seeds = 2", 'engine = "ns2"', 'engine: "ns2" is not valid; expected "simulate" or'),
-        ("[600, 900.5]", "600", r"\[grid\] protocol.sr_period_s: expected a list of values"),
-        ("[600, 900.5]", "[nan]", r"\[grid\] protocol.sr_period_s: expected a list of values"),
-        ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
-        ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
-        ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
-        ('by = "topology"', 'x_ticks = ["a"]', r"x_ticks: expected a list of numbers"),
-        ('by = "topology"', "label = { a = 1 }", r"label: expected a table of texts"),
-        ('y = "false_positives /', 'y = "2 ** false_positives /', r"\[\[plot\]\]: .*expected keys, numbers"),
-        ('by = "topology"', "x_label = 5", r"\[\[plot\]\] x_label: 5 is not valid; expected a string"),
-        ('"default"', '"nowhere"', "nowhere: no such file"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), cases_beside(__file__)["faults"])
 def test_faults_name_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in _FILE
     with pytest.raises(InputError, match=message):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import cases_beside
 from topos import Node, Topology, TopologyError
 from topos.build import LinkSpec, build
 from topos.generators import waxman
@@ -224,9 +225,7 @@ def test_relationships_of_caida_join_autonomous_systems(tmp_path: Path, more: st
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("a.gml", "graph [ node [ id 1 ", "not valid GML: "),
-        ("a.xml", "<network", "not valid XML: "),
-        ("a.xml", "<network/>", "the root element is 'network'; expected an SNDlib network"),
+        *cases_beside(__file__)["malformed"],
         (
             "a.xml",
             _SNDLIB_XML.replace("Köln</target>", "Bonn</target>"),
@@ -238,14 +237,7 @@ def test_relationships_of_caida_join_autonomous_systems(tmp_path: Path, more: st
             "line 7: 'Aachen 6.04'; expected 'NODE ( X Y )'",
         ),
         ("a.txt", _SNDLIB_NATIVE.replace("6.04", "west"), "node 'Aachen': x is 'west'; expected a number"),
-        ("a.txt", "1|2|-1\n1 2\n", "line 2: '1 2'; expected 'AS|AS|RELATIONSHIP', -1 or 0"),
-        ("a.cch", "1 Perth (1) -> <2>", "line 1: '1 Perth (1) -> <2>'; expected 'uid @place"),
-        ("a.cch", "1 @P (1) -> <2> =a r0\n", "line 1: there is no node '2'"),
-        ("a.intra", "Perth Sydney\n", "line 1: 'Perth Sydney'; expected 'ROUTER ROUTER WEIGHT'"),
-        ("a.intra", "Perth Sydney far\n", "line 1: 'Perth Sydney far'; expected 'ROUTER ROUTER WEIGHT'"),
-        ("a.intra", "A B 3\nB A 7\n", "line 2: B and A have two weights; links here have one cost"),
         ("a.xml", _SNDLIB_XML.replace(' id="Aachen"', ""), "a <node> without an id"),
-        ("a.gml", "graph [ node 5 ]", "not valid GML: "),
     ],
 )
 def test_a_malformed_file_is_refused_with_the_place(

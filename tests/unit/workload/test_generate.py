@@ -26,6 +26,7 @@ from testbed.experiments.events.network import LinkDown
 from testbed.experiments.workload import Item, Workload, read_workload, write_workload
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.experiments.workload.keys import members_of
+from tests.support.cases import cases_beside
 from tests.support.simulated import judged_run
 from topos.generators import line
 
@@ -201,21 +202,7 @@ def test_events_are_merged_in() -> None:
     assert len([*generate(experiment(events=events)).items]) == len([*drawn.items]) + 3
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("{oops", "workload.jsonl:2: expected JSON: "),
-        ('{"at_s":1,"node":0}', "workload.jsonl:2: Object missing required field `action`"),
-        ('{"at_s":1,"node":0,"action":"sing"}', "workload.jsonl:2: action 'sing'"),
-        ('{"at_s":1,"node":0,"action":"send_message"}', "send_message at node 0: expected attributes"),
-        ('{"at_s":1,"node":0,"action":"unsubscribe"}', "unsubscribe at node 0: expected subscription"),
-        (
-            '{"at_s":1,"node":0,"action":"subscribe","predicate":"a = 1"}',
-            "subscribe at node 0: expected predicate and subscription",
-        ),
-        ('{"at_s":1,"node":0,"action":"send_message","attributes":{"a":null}}', "workload.jsonl:2: "),
-    ],
-)
+@pytest.mark.parametrize(("line", "problem"), cases_beside(__file__)["malformed_lines"])
 def test_malformed_lines_are_named(tmp_path: Path, line: str, problem: str) -> None:
     run = RunLayout(tmp_path)
     run.workload.write_text(
