@@ -239,20 +239,6 @@ def test_hosts_talk_while_cbcb_runs_and_the_verdict_holds(held: Callable[..., He
 # The live view: the display while the network runs, equal numbers in the accounting, and no remains.
 
 
-EXPERIMENT = """
-duration_s = 120
-time_scale = 10
-[topology]
-generator = "ring"
-nodes = 5
-[workload]
-messages_per_minute = 60
-senders_percent = 60
-receivers_percent = 100
-first_message_s = 10
-"""
-
-
 def state_of(port: int) -> dict[str, Any] | None:
     with (
         suppress(OSError, http.client.HTTPException),
@@ -293,8 +279,7 @@ async def _typed(page: int, token: str, text: str, expected: str) -> str:
 
 
 def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    file = tmp_path / "small.toml"
-    file.write_text(EXPERIMENT)
+    file = Path(__file__).with_name("small.toml")
     run = cbcb("run", str(file), "--hold", "--control", "--live-port", "0", "--engine", "duckdb")
     run_state = run.state()
     page, printed = _page_of(run)

@@ -19,38 +19,7 @@ from tests.support.polling import TIMEOUT, poll
 pytestmark = pytest.mark.emulation
 
 #: Predicates are declared over links that lose frames, and messages are sent when the links lose none.
-_FILE = """
-seed = 3
-duration_s = 30
-time_scale = 4
-
-[topology]
-generator = "ring"
-nodes = 3
-
-[protocol]
-reliable_control = true
-
-[workload]
-senders_percent = 100
-receivers_percent = 100
-messages_per_minute = 300
-changing_receivers_percent = 0
-first_message_s = 20
-
-[oracle]
-in_flight_window_s = 0.2
-
-[[events]]
-at_s = 1
-action = "link_impair"
-loss_percent = 20
-
-[[events]]
-at_s = 15
-action = "link_impair"
-loss_percent = 0
-"""
+_FILE = Path(__file__).with_name("impaired.toml").read_text()
 _DECLARED = 60
 #: Messages of frames of 650 bytes: they keep a link of 2 Mbit/s full for more than a quarter of a second, and
 #: fit into the buffer of the socket by which ovs-vswitchd sends.

@@ -28,29 +28,7 @@ pytestmark = pytest.mark.emulation
 Start = Callable[..., Cbcb]
 
 #: 4,000 messages in 10 experiment seconds: a sixth of a wall second at 60, which no driver can.
-BUSY = """
-duration_s = 10
-time_scale = 60
-[topology]
-generator = "ring"
-nodes = 6
-[workload]
-senders_percent = 100
-receivers_percent = 100
-messages_per_minute = 4000
-changing_receivers_percent = 50
-predicate_change_interval_s = 10
-# Burners may keep a router from a processor for longer than the ordinary bound of a second.
-[oracle]
-in_flight_window_s = 4
-"""
-
-
-@pytest.fixture
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("busy") / "busy.toml"
-    path.write_text(BUSY)
-    return path
+BUSY = str(Path(__file__).with_name("busy.toml"))
 
 
 @pytest.fixture
@@ -122,10 +100,8 @@ def _pid_of(run: Cbcb, node: int) -> int | None:
 
 
 @pytest.mark.usefixtures("burners")
-def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(
-    cbcb: Start, busy: Path
-) -> None:
-    fixed = cbcb("run", str(busy), "--engine", "duckdb")
+def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(cbcb: Start) -> None:
+    fixed = cbcb("run", BUSY, "--engine", "duckdb")
     status, output = fixed.wait()
     found = reasons(folder_of(fixed))
     assert found, "the fixed rate kept up"
@@ -137,7 +113,7 @@ def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(
     assert summary["verdict_reasons"][0] == "the machine was too slow"
     assert "nobody asked" not in output
 
-    governed = cbcb("run", str(busy), "--no-account", "--set", "time_scale=auto")
+    governed = cbcb("run", BUSY, "--no-account", "--set", "time_scale=auto")
     governed.ends()
     folder = folder_of(governed)
     assert reasons(folder) == []

@@ -243,38 +243,14 @@ def _controller_events(run: RunLayout) -> list[dict[str, Any]]:
 
 
 #: A ring whose controller is killed and started again, after which a link fails, with frames all the time.
-_ROTATED = """
-duration_s = 40
-time_scale = 1
-[topology]
-generator = "ring"
-nodes = 3
-[workload]
-messages_per_minute = 600
-first_message_s = 1
-[security]
-mode = "signed"
-[oracle]
-in_flight_window_s = 0.5
-[[events]]
-at_s = 20
-action = "controller_restart"
-away_s = 1
-[[events]]
-at_s = 30
-action = "link_flap"
-link = [0, 1]
-down_s = 0.5
-"""
+_ROTATED = Path(__file__).with_name("rotated.toml")
 #: Longer than routers and controller take to read a file of keys again, at each frame.
 _LOOKED_S = 2.0
 
 
-def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
+def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb]) -> None:
     """The restarted controller begins above the routers, and takes their frames all the same."""
-    experiment = tmp_path / "rotated.toml"
-    experiment.write_text(_ROTATED)
-    running = cbcb("run", str(experiment), "--engine", "duckdb")
+    running = cbcb("run", str(_ROTATED), "--engine", "duckdb")
     run = RunLayout(Path(running.state()["run_dir"]))
     poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
     keys = [read_keys(run.network_keys)]

@@ -184,17 +184,7 @@ def test_a_run_leaves_the_settings_of_the_machine_as_they_were() -> None:
     assert changed == []
 
 
-_PAIR = """
-seed = 3
-duration_s = 8
-time_scale = 1
-workload = false
-[topology]
-name = "pair"
-link = [{ u = 0, v = 1, delay_ms = 400 }]
-[oracle]
-in_flight_window_s = 1.5
-"""
+_PAIR = Path(__file__).with_name("pair.toml").read_text()
 
 
 @_on_stock_kernel
@@ -237,20 +227,7 @@ def test_an_ovs_vswitchd_that_is_restarted_sends_no_frame_of_its_own(tmp_path: P
 
 
 #: Links with a property each, in both directions, of a line of 6; those of `_SET` come by commands.
-_SHAPED = """
-duration_s = 2
-time_scale = 1
-workload = false
-[topology]
-name = "line"
-link = [
-  { u = 0, v = 1, delay_ms = 60, jitter_ms = 20 },
-  { u = 1, v = 2, bandwidth_mbps = 0.5 },
-  { u = 2, v = 3 }, { u = 3, v = 4 }, { u = 4, v = 5 },
-]
-[oracle]
-in_flight_window_s = 1
-"""
+_SHAPED = str(Path(__file__).with_name("shaped.toml"))
 _SET = ((2, 3, "duplicate=30"), (3, 4, "loss=20"), (4, 5, "delay=30 reorder=25"))
 
 
@@ -259,9 +236,7 @@ def _shaped() -> tuple[dict[tuple[int, int, str], Calibration], float, list[str]
     """Sends 740 messages over the links: their rows by direction and property, the greatest lag of the
     machine in ms, and the reasons of the verdict."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "shaped.toml"
-        file.write_text(_SHAPED)
-        held = Held(_started(folder, str(file), "--hold", "--engine", "duckdb"))
+        held = Held(_started(folder, _SHAPED, "--hold", "--engine", "duckdb"))
         held.wait()
         _send_over_shaped_links(Running.find(held.tag))
         held.run.interrupt()

@@ -43,16 +43,7 @@ from tests.support.polling import poll
 
 pytestmark = pytest.mark.spark
 
-_SPEC = """\
-experiment = "ring5"
-seeds = 3
-[set]
-[grid]
-"routing.scheme" = ["pif", "flooding"]
-[[plot]]
-y = "message_crossings.cbcb / message_crossings.broadcast"
-x = "routing.scheme"
-"""
+_SPEC = Path(__file__).with_name("schemes.toml").read_text()
 
 #: A driver that is killed when two runs have ended.
 _KILLED = """

@@ -24,22 +24,7 @@ from topos import Topology
 #: Virtual seconds (the time scale is 1) around a change in which the oracle leaves a message open.
 _WINDOW_S = 1.0
 
-_EXPERIMENT = """
-seed = {seed}
-duration_s = 30
-time_scale = 1
-[topology]
-generator = "waxman"
-nodes = {nodes}
-links_per_node = {links}
-[workload]
-senders_percent = 40
-receivers_percent = 80
-messages_per_minute = 60
-changing_receivers_percent = 60
-predicate_change_interval_s = 8
-first_message_s = 3
-"""
+_EXPERIMENT = Path(__file__).with_name("random.toml")
 
 
 @st.composite
@@ -48,13 +33,12 @@ def experiments(draw: st.DrawFn) -> Experiment:
 
     Links and nodes fail and return.
     """
-    text = _EXPERIMENT.format(
-        seed=draw(st.integers(0, 10_000)), nodes=draw(st.integers(4, 8)), links=draw(st.integers(1, 2))
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "random.toml"
-        path.write_text(text)
-        experiment = load_experiment(path)
+    drawn = {
+        "seed": st.integers(0, 10_000),
+        "topology.nodes": st.integers(4, 8),
+        "topology.links_per_node": st.integers(1, 2),
+    }
+    experiment = load_experiment(_EXPERIMENT, {key: str(draw(of_key)) for key, of_key in drawn.items()})
     delays = st.one_of(st.none(), st.floats(0.1, 50))
     bandwidths = st.one_of(st.none(), st.floats(1, 100))
     links = tuple(

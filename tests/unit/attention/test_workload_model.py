@@ -199,21 +199,7 @@ def test_router_deliveries_of_table_1_are_those_of_the_model() -> None:
 # The workload of table 1 in experiment files, and played under exhaustive semantics.
 
 
-_FILE = """
-seed = 3
-duration_s = 40
-[topology]
-generator = "barabasi_albert"
-nodes = 12
-links_per_node = 1
-[routing]
-scheme = "psf"
-[workload.attention]
-events = 6
-subscriptions = 30
-publications = 600
-lifetime_s = 100
-"""
+_FILE = Path(__file__).with_name("small.toml").read_text()
 
 
 def _file(folder: Path, text: str = _FILE) -> Path:

@@ -22,16 +22,7 @@ from tests.support.cases import cases_beside
 from topos import Node
 from topos.build import LinkSpec, build
 
-_FILE = """\
-// as the simulator writes it
-time_unit 0.01 ; sim_length 2000 ;
-node 0 455 282 , node 1 310 90 , node 2 -5 3.5 ,
-link 0 1 8 , link 1 2 3.5 ,
-set_predicate 2 0 0 a < 10 | b = "x", c any int ;
-set_predicate 0 50 ;
-send_message 0 500 a = 9 b = "x" ;
-send_message 1 2001 a = 9 ;
-"""
+_FILE = Path(__file__).with_name("trial.wl").read_text()
 
 
 def _written(tmp_path: Path, text: str) -> Path:
@@ -123,37 +114,8 @@ def test_a_second_application_of_a_node_is_refused(content: dict[str, Any]) -> N
         write_script(build("line", [Node(0)], []), 2.0, [item], io.StringIO())
 
 
-def test_what_the_form_has_no_place_for_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "berne.toml"
-    path.write_text(
-        """\
-duration_s = 10
-workload = false
-[topology]
-node = [{ id = 0, name = "Bern" }, { id = 1 }, { id = 2 }]
-link = [{ u = 0, v = 1, delay_ms = 2 }, { u = 1, v = 2 }, { u = 2, v = 0 }]
-[[events]]
-at_s = 1
-action = "send_message"
-node = "Bern"
-message = "a = 2"
-[[events]]
-at_s = 2
-action = "link_down"
-link = [0, 1]
-[[events]]
-at_s = 4
-action = "link_up"
-link = [0, 1]
-[[events]]
-at_s = 6
-action = "link_down"
-link = [0, 1]
-"""
-    )
-    assert main(["workload", "generate", str(path)]) == 0
+def test_what_the_form_has_no_place_for_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["workload", "generate", str(Path(__file__).with_name("berne.toml"))]) == 0
     out, err = capsys.readouterr()
     assert err.splitlines() == [
         f"left out, since the file has no place for it: {each}"

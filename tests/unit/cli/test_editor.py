@@ -17,35 +17,12 @@ from testbed.cli.main import main
 from testbed.experiments.config import SECTIONS
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.events.network import LinkDown
+from tests.support.cases import cases_beside
 from topos.generators import ring
 
 _EVENT = 'at_s = 3, action = "link_down", link = [0, 1]'
-#: Shell -> a script that prints, in a line for each argument, what the shell completes it to.
-_ASK = {
-    "bash": """
-        eval "$(cbcb completion bash)"
-        for COMP_LINE; do
-            COMP_POINT=${#COMP_LINE} COMP_WORDS=($COMP_LINE) COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_TYPE=9
-            _python_argcomplete cbcb
-            echo "${COMPREPLY[@]}"
-        done
-    """,
-    "zsh": """
-        autoload -Uz is-at-least compinit; compinit -u -D
-        eval "$(cbcb completion zsh)"
-        _describe() { print -- ${${(P)2}%%:*} }
-        for BUFFER; do CURSOR=${#BUFFER} words=(${=BUFFER}); _python_argcomplete; done
-    """,
-    "fish": "cbcb completion fish | source; for line in $argv; complete -C $line | cut -f 1; end",
-}
-_COMPLETED = {
-    "cbcb simu": "simulate",
-    "cbcb run --hol": "--hold",
-    "cbcb run --engine d": "duckdb",
-    "cbcb check waxman3": "waxman3200",
-    "cbcb check --set protocol.hop": "protocol.hop_limit=",
-    "cbcb report --runs runs 2026": "20260101-ring",
-}
+_CASES = cases_beside(__file__)
+_ASK, _COMPLETED = _CASES["ask"], _CASES["completed"]
 
 
 def test_a_file_has_every_key_and_the_values_that_were_given(

@@ -18,16 +18,7 @@ from topos.loaders import load
 
 _CASES = cases_beside(__file__)
 
-_TEXT = """\
-seed = 2
-duration_s = 100
-[topology]
-generator = "waxman"
-nodes = 10
-beta = 0.5
-[workload]
-senders_percent = 10
-"""
+_TEXT = Path(__file__).with_name("waxman.toml").read_text()
 
 
 @pytest.fixture

@@ -15,17 +15,7 @@ from tests.support.cases import cases_beside
 from topos.generators import line
 
 #: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16.9 s after the event.
-_EXPERIMENT = """
-duration_s = 60
-topology.generator = "line"
-topology.nodes = 5
-links.delay_ms = 300
-[[events]]
-at_s = 1
-action = "link_impair"
-link = [0, 1]
-delay_ms = 16000
-"""
+_EXPERIMENT = Path(__file__).with_name("slow_links.toml").read_text()
 
 
 def _load(tmp_path: Path, **given: str) -> Experiment:

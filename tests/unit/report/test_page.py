@@ -47,6 +47,7 @@ from testbed.results.report.topology_figure import topology as topology_figure
 from testbed.terminal import numbers
 from testbed.terminal.summary import facts, print_summary
 from tests.support.browser import contrasts, driven, needs_chromium
+from tests.support.cases import cases_beside
 from tests.support.optional import some
 from topos import Link, Node
 from topos.build import LinkSpec, build
@@ -57,28 +58,8 @@ FIGURES = (
 )
 
 
-#: The keys of a summary that a terminal shows.
-SUMMARY: dict[str, Any] = {
-    "routers": 20,
-    "links": 37,
-    "messages_sent": 361,
-    "deliveries_expected": 1234,
-    "deliveries_made": 1231,
-    "false_negatives_after_convergence": 0,
-    "deliveries_decided": 1200,
-    "false_positives": 210,
-    "messages_received_by_routers": 2874,
-    "false_positives_from_network": 120,
-    "messages_received_from_network": 2500,
-    "frames_by_type": {"MSG": 2513, "RA": 611, "SR": 40, "UR": 38},
-    "capture_drops": 0,
-    "reconciliation": {
-        "routers": {"expected": 6674, "found": 6674, "differences": []},
-        "ovs": {"expected": 9876, "found": 9876, "differences": []},
-    },
-    "verdict": "holds",
-    "verdict_reasons": [],
-}
+_CASES = cases_beside(__file__)
+SUMMARY: dict[str, Any] = _CASES["summary"]
 
 
 @pytest.fixture(scope="module")
@@ -699,28 +680,7 @@ def test_subscriptions_have_a_section_and_rows_of_the_terminal(
 ) -> None:
     """Only runs of the attention-limited service have them; a broken rule is highlighted."""
     assert 'id="subscriptions"' not in full_report.read_text(encoding="utf-8")
-    attention = {
-        "saved_bandwidth": 0.81,
-        "control_overhead": 0.021,
-        "starvation": 0.004,
-        "satisfied": 0.99,
-        "publication_crossings": 10_043,
-        "control_crossings": 433,
-        "flush_crossings": 28_874,
-        "saved_with_flushes": 0.25,
-        "overload": 4321,
-        "deliveries_from": {"upload": 12, "ppt": 34, "dpt": 5678, "opt": 0, "remote": 1206},
-        "cbr_crossings": 52_670,
-        "cbr_control": 16_632,
-        "registrations": 693,
-        "publications": 20_000,
-        "deliveries": 6930,
-        "outcomes": {"satisfied": 689, "starved": 3, "short": 1, "open": 0, "withdrawn": 0},
-        "violations": {"repeated": 2, "stale": 0},
-        "starved_decided": 0,
-        "undecided": "12 publications were evicted from caches",
-    }
-    run = copied(attention=attention)
+    run = copied(attention=_CASES["attention"])
     # A time bin in which no round ended is between two others.
     curve_rows = [
         (10.0, 5.0, 9.0, 2.0, 1.0, 0.0),
@@ -739,6 +699,6 @@ def test_subscriptions_have_a_section_and_rows_of_the_terminal(
     assert "12 publications were evicted from caches" in text
     # Applications of this service send no messages.
     assert "messages sent" not in text and "Delivery delay" not in text and "control share" not in text
-    terminal = printed({"attention": attention})
+    terminal = printed({"attention": _CASES["attention"]})
     assert " sent" not in terminal
     assert "99 %; of the rounds that ended: 689 of 693, 0 open" in " ".join(terminal.split())

@@ -32,25 +32,8 @@ from tests.support.applications import application_events
 from tests.support.paths import ROOT
 from tests.support.simulated import simulated
 
-RING = """
-seed = 5
-duration_s = 60
-time_scale = 10
-[topology]
-name = "ring5"
-link = [
-  { u = 0, v = 1 }, { u = 1, v = 2 }, { u = 2, v = 3 }, { u = 3, v = 4 }, { u = 4, v = 0 }, { u = 1, v = 3 },
-]
-"""
-WORKLOAD = """
-[workload]
-senders_percent = 60
-receivers_percent = 100
-messages_per_minute = 120
-changing_receivers_percent = 40
-predicate_change_interval_s = 30
-first_message_s = 10
-"""
+RING = Path(__file__).with_name("ring.toml").read_text()
+WORKLOAD = Path(__file__).with_name("workload.toml").read_text()
 
 
 class _Interrupted(Progress):

@@ -21,21 +21,7 @@ from tests.support.guarded import guard, opened
 from tests.support.simulated import simulated
 from tests.support.whole_frames import decode
 
-EXPERIMENT = """
-seed = 5
-duration_s = 30
-time_scale = 10
-[topology]
-generator = "ring"
-nodes = 5
-[protocol]
-sr_policy = "periodic"
-sr_period_s = 10
-[workload]
-receivers_percent = 100
-messages_per_minute = 120
-first_message_s = 5
-"""
+EXPERIMENT = Path(__file__).with_name("tagged.toml").read_text()
 WITHOUT_REQUESTS = EXPERIMENT.replace('sr_policy = "periodic"\nsr_period_s = 10\n', 'sr_policy = "never"\n')
 
 

@@ -17,20 +17,7 @@ from testbed.support.errors import InputError
 from tests.support.cases import cases_beside
 from topos.generators import ring, waxman
 
-_FILE = """\
-experiment = "default"
-seeds = 2
-[set]
-duration_s = 90
-workload.messages_per_minute = 6
-[grid]
-topology = ["ring,4", "waxman,6"]
-"protocol.sr_period_s" = [600, 900.5]
-[[plot]]
-y = "false_positives / messages_received_by_routers"
-x = "protocol.sr_period_s"
-by = "topology"
-"""
+_FILE = Path(__file__).with_name("sweep.toml").read_text()
 
 
 def _written(folder: Path, text: str) -> Path:

@@ -22,18 +22,7 @@ _FILE = ROOT / "topos" / "mininet_topos.py"
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _MN = Path("/usr/bin/mn")
 _MININET = Path("/usr/lib/python3/dist-packages/mininet")
-_DELAYED = """\
-[[link]]
-u = 0
-v = 1
-bandwidth_mbps = 20
-delay_ms = 1.5
-loss_percent = 2
-
-[[link]]
-u = 1
-v = 2
-"""
+_DELAYED = Path(__file__).with_name("delayed.toml").read_text()
 #: Prints what `mn` would build: it executes the file as `mn --custom` does, with the system's Python.
 _DESCRIBE = """
 import json, sys
