@@ -6,7 +6,6 @@ import json
 import os
 import re
 import time
-import tomllib
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -48,6 +47,7 @@ from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.forms import fields
 from router.records.json_file import write_json
 from tests.support.applications import failed, records_in
+from tests.support.cases import cases_beside
 from tests.support.paths import ROOT
 from topos.generators import ring
 
@@ -432,9 +432,7 @@ _READERS: dict[str, Callable[[RunLayout], object]] = {
     "manifest": read_manifest,
     "summary": read_summary,
 }
-_MALFORMED: dict[str, list[dict[str, str]]] = tomllib.loads(
-    Path(__file__).with_name("malformed.toml").read_text(encoding="utf-8")
-)
+_MALFORMED: dict[str, list[dict[str, str]]] = cases_beside(__file__)
 _DIGITS = f'{{"1": {{"frames_sent": {{"RA": {"9" * 400}}}, "frames_received": {{}}}}}}'
 
 

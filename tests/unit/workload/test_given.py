@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tomllib
 from collections import Counter, defaultdict
 from itertools import combinations
 from pathlib import Path
@@ -24,10 +23,11 @@ from testbed.experiments.drawing.schema import KEYS, Schema
 from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from tests.support.paths import DOCS
 
 #: Schemas and traces that cannot be read, and a part of each error.
-_FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
+_FAULTS = cases_beside(__file__)
 FLIGHTS = """
 attribute = [
     { name = "price", type = "double", high = 500 },
