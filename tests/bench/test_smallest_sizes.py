@@ -33,8 +33,8 @@ from tests.support.paths import DOCS, ROOT
             marks=pytest.mark.root,
         ),
         (
-            "match --constraints 1000 --interfaces 5 --messages 20 --engines compiled+naive",
-            r" +1,000 +5 naive +\d+\.\d+ .* 20 ",
+            "matching --workloads P1+P8 --filters 500 --interfaces 0 --blocks 2 --engines brute+naive",
+            r" +brute +0\.\d\d( +[\d.,]+){13}(.*\n)+ +naive +0\.\d\d +- +- +- +[1-9]",
         ),
         (
             "match_update --constraints 2000 --interfaces 20 --changes 10",

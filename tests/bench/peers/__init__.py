@@ -107,8 +107,8 @@ class Peer(ABC):
         self.found = np.empty(boxes.room, np.int32)
 
     @property
-    @abstractmethod
-    def state(self) -> tuple[Any, ...]: ...
+    def state(self) -> tuple[Any, ...]:
+        return ()
 
     @abstractmethod
     def _insert(self, number: int) -> None:
@@ -125,6 +125,10 @@ class Peer(ABC):
     def run(self, *prepared: Any) -> int:
         """Matches a point, and returns how many filters were found: what is timed."""
         return self.search(*prepared)
+
+    def idle(self, *prepared: Any) -> int:
+        """Takes the same arguments and searches nothing: what of `run` is not the algorithm."""
+        return int(_nothing(*prepared))
 
     def numbers(self, count: int) -> Ints:
         """Returns the filters that the last `run` has found; valid until the next one."""
@@ -154,6 +158,11 @@ def _arrays(state: tuple[Any, ...]) -> list[npt.NDArray[np.generic]]:
     return [array for part in parts for array in part if isinstance(array, np.ndarray)]
 
 
+@kernel
+def _nothing(_state: Tuple, _slots: Array, _keys: Array, _found: Array) -> I64:
+    return 0
+
+
 #: Name of a row of the benchmark -> its peer.
 PEERS: Registry[type[Peer]] = Registry("peer")
 PEERS.register_lazily("brute", "tests.bench.peers.brute:Brute", "Every filter is verified.")
@@ -170,6 +179,8 @@ PEERS.register_lazily("betree-100", "tests.bench.peers.betree:BeTree100", "BE-Tr
 PEERS.register_lazily("opindex", "tests.bench.peers.opindex:OpIndex", "OpIndex: lists by pivot, scanned.")
 PEERS.register_lazily("opindex-sorted", "tests.bench.peers.opindex:SortedOpIndex", "OpIndex, lists sorted.")
 PEERS.register_lazily("htree", "tests.bench.peers.htree:HTree", "H-Tree: a grid of 8 cells on 8 slots.")
+PEERS.register_lazily("compiled", "tests.bench.peers.engines:Compiled", "The engine of routers.")
+PEERS.register_lazily("duckdb", "tests.bench.peers.engines:DuckDb", "A query for each message, by DuckDB.")
 
 
 def scratch(slots: int) -> tuple[Longs, Longs, Longs]:

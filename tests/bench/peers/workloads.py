@@ -91,7 +91,7 @@ def draw(workload: Workload, spare: int = 0) -> tuple[Boxes, Points]:
     random = np.random.Generator(np.random.PCG64(workload.seed))
     models = _points(workload, random, workload.likeness or workload.messages)
     start = _starts(random, workload.constraints, workload.filters)
-    width = round(workload.width * workload.domain)
+    width = max(1, round(workload.width * workload.domain))
     equal = random.random(int(start[-1])) < workload.equal
     size = np.where(equal, 1, width)
     if workload.likeness:
