@@ -27,6 +27,7 @@ from router.native import (
     Address,
     Array,
     Flag,
+    Tuple,
     byte_at,
     int_at,
     long_at,
@@ -187,12 +188,14 @@ def search_sieve(search: Address, segment: Address) -> Flag:
     """Matches the postings of the sieve; returns True as the functions on postings do.
 
     Filters that are possible are verified one by one, which ends early where few interfaces are asked about,
-    until that has taken about as long as clearing.
+    until that has taken about as long as clearing, or will take longer at the rates so far: of possible
+    filters in a word, and of verified filters for an interface found.
     """
-    spare = _TRIED + _choose(search, segment) // _CLEARED
+    bounds, words = _choose(search, segment)
+    most, tried, before = bounds // _CLEARED, 0, long_at(search, Search.NUMBER)
     chosen, groups = long_at(segment, Part.SIEVE_CHOSEN), long_at(segment, Part.SIEVE_GROUPS)
     left, rows = long_at(segment, Part.SIEVE_LEFT), long_at(segment, Part.SIEVE_ROWS)
-    absent, begin = long_at(segment, Part.SIEVE_CELLS), -1
+    absent, begin, done = long_at(segment, Part.SIEVE_CELLS), -1, 0
     for group in range(long_at(segment, Part.SIEVE_COUNT)):
         if long_at(chosen, group * _CHOSEN + _CELL) == absent:
             continue
@@ -214,28 +217,41 @@ def search_sieve(search: Address, segment: Address) -> Flag:
                 if verify(search, segment, at, at + 1, 0):
                     return True
                 bits &= bits - 1
-                spare -= 1
-            if spare < 0:
-                begin = word + 1
+                tried += 1
+            done += 1
+            if tried > _TRIED:
+                number = long_at(search, Search.NUMBER)
+                open_ = long_at(search, Search.LIMIT) - number
+                if tried > _TRIED + most or (
+                    tried * (words - done) > most * done and open_ * tried > most * (number - before)
+                ):
+                    begin = word + 1
     return begin >= 0 and (_clear(search, segment) or _take(search, segment, begin))
 
 
 @callee
-def _choose(search: Address, segment: Address) -> I64:
-    """Writes `Sieve.chosen` of a message; returns about how many bounds within the cells fail."""
+def _choose(search: Address, segment: Address) -> Tuple:
+    """Writes `Sieve.chosen` of a message.
+
+    Returns:
+        About how many bounds within the cells fail, and the words of the groups on slots of the message.
+    """
     slots, attribute_of = long_at(segment, Part.SIEVE_SLOTS), long_at(search, Search.ATTRIBUTE_OF)
     cuts, cells = long_at(segment, Part.SIEVE_CUTS), long_at(segment, Part.SIEVE_CELLS)
-    chosen, bounds = long_at(segment, Part.SIEVE_CHOSEN), 0
+    chosen, groups = long_at(segment, Part.SIEVE_CHOSEN), long_at(segment, Part.SIEVE_GROUPS)
+    bounds, words = 0, 0
     for own in range(long_at(segment, Part.SIEVE_COUNT)):
         attribute, cell, first = long_at(attribute_of, int_at(slots, own)), cells, own * (cells - 1)
         if attribute != 0:
             cell = reached(cuts, first, first + cells - 1, long_at(attribute, KEY), 0) - first
             for side in (_LOWER, _UPPER):
                 bounds += _begin(segment, own, side, cell + 1) - _begin(segment, own, side, cell)
+            row = own * _GROUP + _WORD
+            words += long_at(groups, row + _GROUP) - long_at(groups, row)
         put_long(chosen, own * _CHOSEN + _CELL, cell)
         row = (own * (cells + 1) + cell) * long_at(segment, Part.SIEVE_WORDS)
         put_long(chosen, own * _CHOSEN + _ROW, long_at(segment, Part.SIEVE_POSSIBLE) + 8 * row)
-    return bounds >> 1
+    return bounds >> 1, words
 
 
 @callee
