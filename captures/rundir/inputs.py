@@ -73,6 +73,7 @@ class Manifest(TypedDict):
     receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]
     testbed: NotRequired[Annotated[Source, "the testbed's own version"]]
     command: NotRequired[Annotated[list[str], "command line of the run"]]
+    machine: NotRequired[Annotated[str, "host name of the machine that made the run"]]
     kernel: NotRequired[Annotated[str, "release of the kernel"]]
     system: NotRequired[Annotated[str, "name of the operating system"]]
     cpus: NotRequired[Annotated[int | None, "number of processors"]]

@@ -75,6 +75,7 @@ def write_inputs(
             for path in _evidence(run, experiment, datapath == SIMULATED, kept, service_records)
         ],
         command=sys.argv,
+        machine=platform.node(),
         kernel=platform.release(),
         system=_system(),
         cpus=os.cpu_count(),
