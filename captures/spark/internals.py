@@ -60,6 +60,15 @@ def context_runs(context: SparkContext) -> bool:
         return False  # the JVM ends at this moment
 
 
+def slots(context: SparkContext) -> int:
+    """Tasks that executors take at once, by `maxNumConcurrentTasks`; `defaultParallelism` is at least 2.
+
+    A barrier stage of more tasks waits for ever.
+    """
+    scala = context._jsc.sc()
+    return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
+
+
 def forget_jvm() -> None:
     """Clears `SparkContext._gateway` and `_jvm`: the next session starts a JVM and asks no dead one."""
     SparkContext._gateway = SparkContext._jvm = None

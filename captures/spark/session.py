@@ -76,7 +76,11 @@ class SessionError(RuntimeError):
 
 @contextmanager
 def spark_session(
-    master: str = "local[2]", log: Path | None = None, *, large: bool = False
+    master: str = "local[2]",
+    log: Path | None = None,
+    *,
+    large: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """A session.
 
@@ -94,6 +98,7 @@ def spark_session(
         log: file for the output of Spark and its workers (None: stdout and stderr of this process).
         large: whether the JVM is started for millions of rows. Sessions after the first in a process share
             its JVM.
+        more: further settings of Spark.
 
     Raises:
         SessionError: Spark does not start, or ends by itself.
@@ -115,6 +120,7 @@ def spark_session(
             # For the workers of a cluster.
             f"spark.executorEnv.{_SAFE_PATH}": "1",
             LOCAL_FOLDER: str(work),
+            **(more or {}),
         }
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

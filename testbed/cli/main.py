@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from testbed import __version__
-from testbed.support.processes import end_like_ctrl_c, open_closed_streams
+from testbed.support.processes import end_like_ctrl_c, find_administration, open_closed_streams
 from testbed.terminal import reported
 
 #: Command -> its module in `testbed.cli`, and its line of help. `COMMAND_arguments(parser)` of the module
@@ -76,10 +76,6 @@ COMMANDS = {
 }
 
 
-#: Folders of commands that only root runs.
-_ADMINISTRATION = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-
-
 class Parser(argparse.ArgumentParser):
     """A parser whose error about an unknown argument shows the usage of the innermost command."""
 
@@ -127,8 +123,7 @@ def _run(argv: Sequence[str]) -> int:
     open_closed_streams()
     end_like_ctrl_c()
     arguments = build_parser(argv).parse_args(argv)
-    # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
-    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMINISTRATION])
+    find_administration()
     if path := os.environ.get("PYTHONPATH"):
         # For children, an empty entry is the working folder, also under `-P`.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))

@@ -172,6 +172,12 @@ def end_like_ctrl_c() -> None:
             signal.signal(number, _interrupt)
 
 
+def find_administration() -> None:
+    """Adds the folders of ip, tc and nft to PATH, which `su` without a dash takes from the user."""
+    folders = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])
+
+
 def leave_closed_terminal() -> None:
     """Drops what is printed to a terminal that was closed (SIGHUP), where writing would be an error."""
     for descriptor in range(3):

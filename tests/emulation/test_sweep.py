@@ -1,21 +1,27 @@
-"""A sweep and a figure whose runs are emulated one after the other."""
+"""A sweep and a figure whose runs are emulated, on this machine or on several."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from captures.rundir import RunLayout
+from captures.rundir.inputs import read_manifest
 from testbed import api
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.evaluation.figures.runner import Origin, reproduce
 from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.job import Measured, kept
 from testbed.terminal.progress import Progress
+from tests.support.command import CBCB
+from tests.support.machines import machines
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
@@ -36,6 +42,9 @@ engine = "run"
 [grid]
 "routing.scheme" = ["pif", "flooding"]
 """
+_COLUMNS = ("routing.scheme", "verdict", "messages_sent", "deliveries_made", "message_crossings.cbcb")
+#: What `_COLUMNS` have in the table of the sweep.
+_EXPECTED = [("pif", "holds", 3, 2, 2), ("flooding", "holds", 3, 2, 6)]
 
 
 def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> None:
@@ -45,17 +54,46 @@ def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> N
     folder = tmp_path / "swept"
     swept = api.sweep(path, folder=folder, master="local[1]")
     assert (swept.complaints, swept.unfinished) == ([], 0)
-    columns = ("routing.scheme", "verdict", "messages_sent", "deliveries_made", "message_crossings.cbcb")
-    assert [tuple(row[column] for column in columns) for row in swept.runs.to_pylist()] == [
-        ("pif", "holds", 3, 2, 2),
-        ("flooding", "holds", 3, 2, 6),
-    ]
+    assert [tuple(row[column] for column in _COLUMNS) for row in swept.runs.to_pylist()] == _EXPECTED
     runs = sorted(each.name for each in (folder / "runs").iterdir())
     assert len(runs) == 2
     # What has ended is not emulated a second time.
     table = swept.table.read_bytes()
     assert api.sweep(path, folder=folder, retry=True).table.read_bytes() == table
     assert sorted(each.name for each in (folder / "runs").iterdir()) == runs
+
+
+@pytest.mark.spark
+def test_a_sweep_over_machines_outlives_a_worker(tmp_path: Path) -> None:
+    (tmp_path / "three.wl").write_text(_WORKLOAD)
+    spec = tmp_path / "s.toml"
+    spec.write_text(f"seeds = 2\n{_SPEC}")
+    swept = tmp_path / "runs" / "sweeps" / "s"
+    pipe = subprocess.PIPE
+    with machines(tmp_path, 2) as cluster:
+        command = [*CBCB, "sweep", str(spec), "--runs", str(tmp_path / "runs"), "--master", cluster.url]
+        command = [*cluster.inside, *command]
+        driver = subprocess.Popen(command, env=cluster.environment, stdout=pipe, stderr=pipe, text=True)
+        first, _ = cluster.machines
+        poll(lambda: "m1" in _hosts(swept) or driver.poll() or None, 600, "a run of the first machine comes")
+        poll(lambda: first.routers() or driver.poll() or None, 300, "its next run has routers")
+        first.kill_worker()
+        printed, said = driver.communicate(timeout=600)
+        assert driver.returncode == 0, printed + said
+        assert "its worker was lost; it is begun again" in printed
+        assert "m1: does not answer" in printed
+        poll(lambda: not first.remains() or None, 120, "the first machine has taken its network down")
+        assert [each.remains() for each in cluster.machines] == [[], []]
+    # As the sweep above, on this machine.
+    rows = pq.read_table(swept / "runs.parquet").to_pylist()
+    expected = [row for row in _EXPECTED for _seed in range(2)]
+    assert [tuple(row[column] for column in _COLUMNS) for row in rows] == expected
+    assert _hosts(swept) == {"m1", "m2"}
+
+
+def _hosts(swept: Path) -> set[str]:
+    """Returns the machines that made the runs of a sweep so far."""
+    return {read_manifest(RunLayout(each))["machine"] for each in swept.glob("runs/[0-9]*")}
 
 
 def test_a_run_is_accounted_for_again_if_spark_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

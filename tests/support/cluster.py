@@ -16,7 +16,7 @@ import pyspark
 from testbed.support.processes import wait_until
 from tests.support.paths import ROOT
 
-_SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 #: Five JVMs for a job of seconds: the first compiler alone takes half the processor time of both.
 CLUSTER_ENVIRONMENT = {
     **os.environ,
@@ -31,7 +31,8 @@ UNREACHABLE = "unreachable"
 
 
 @contextmanager
-def _process(command: list[str], log: Path) -> Iterator[None]:
+def process_of(command: list[str], log: Path) -> Iterator[int]:
+    """Runs a command; yields its process id."""
     environment = {**CLUSTER_ENVIRONMENT, "PYTHONPATH": ""}
     with log.open("wb") as file:
         # A group of its own: what it starts ends with it.
@@ -39,13 +40,13 @@ def _process(command: list[str], log: Path) -> Iterator[None]:
             command, stdout=file, stderr=file, env=environment, cwd="/", start_new_session=True
         )
     try:
-        yield
+        yield started.pid
     finally:
         os.killpg(started.pid, signal.SIGKILL)
         started.wait()
 
 
-def _wait_for(pattern: str, log: Path) -> str:
+def wait_for_line(pattern: str, log: Path) -> str:
     """Waits until a line of the log matches; returns the match."""
 
     def difference() -> str | None:
@@ -67,14 +68,14 @@ def running_cluster(folder: Path) -> Iterator[str]:
     """
     unreachable = folder / UNREACHABLE
     unreachable.mkdir()
-    deploy = [str(_SPARK_CLASS), "org.apache.spark.deploy"]
+    deploy = [str(SPARK_CLASS), "org.apache.spark.deploy"]
     with ExitStack() as stack:
         log = folder / "master.log"
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        stack.enter_context(_process([deploy[0], f"{deploy[1]}.master.Master", *arguments], log))
-        _wait_for("I have been elected leader", log)
+        stack.enter_context(process_of([deploy[0], f"{deploy[1]}.master.Master", *arguments], log))
+        wait_for_line("I have been elected leader", log)
         # The system has chosen a port that was free.
-        url = _wait_for(r"spark://127\.0\.0\.1:\d+", log)
+        url = wait_for_line(r"spark://127\.0\.0\.1:\d+", log)
         hide = " && ".join(
             f"mount -t tmpfs none {shlex.quote(str(path))}"
             for path in (*(ROOT / each for each in ("captures", "router", "testbed", "topos")), unreachable)
@@ -84,6 +85,6 @@ def running_cluster(folder: Path) -> Iterator[str]:
             arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
             arguments += ["--work-dir", str(folder / f"work-{number}"), url]
             worker = shlex.join([deploy[0], f"{deploy[1]}.worker.Worker", *arguments])
-            stack.enter_context(_process(["unshare", "-m", "sh", "-c", f"{hide} && exec {worker}"], log))
-            _wait_for("Successfully registered with master", log)
+            stack.enter_context(process_of(["unshare", "-m", "sh", "-c", f"{hide} && exec {worker}"], log))
+            wait_for_line("Successfully registered with master", log)
         yield url

@@ -53,11 +53,13 @@ FOLDER = "run folder"
 Measured = tuple[dict[str, Any], dict[str, float]]
 
 
-def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
-    """Runs a job; an exception becomes the error of the row."""
+def row_of(job: Job, run: Callable[[Job], Measured] | Exception) -> Row:
+    """Runs a job, unless another process has failed to; the exception becomes the error of the row."""
     started, cpu = time.perf_counter(), time.process_time()
     keys, costs, error, trace = dict[str, Any](), dict[str, float](), None, ""
     try:
+        if isinstance(run, Exception):
+            raise run
         keys, costs = run(job)
     except Exception as problem:
         error, trace = f"{type(problem).__name__}: {problem}".splitlines()[0], traceback.format_exc()
@@ -133,6 +135,19 @@ def kept(run_dir: Path, experiment: Experiment, engine: str, master: str = "") -
     return {**keys, FOLDER: run_dir.name}, costs
 
 
+def accounted(job: Job, run_dir: Path) -> Measured:
+    """Judges a run and accounts for it in this process."""
+    from captures.accounting.direct import Direct
+    from testbed.results.conclude import judge_run
+
+    layout = RunLayout(run_dir)
+    judge_run(layout, job.experiment)
+    with Direct(run_dir) as direct:
+        if job.measure:
+            return measured_by(job, direct)
+        return measured(job.experiment, layout, direct.summary())
+
+
 def measured_by(job: Job, run: Direct) -> Measured:
     """Returns what the function of a job measures in a run.
 
@@ -156,8 +171,6 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     # A worker of Spark imports what a run needs with its first task.
     from rich.console import Console
 
-    from captures.accounting.direct import Direct
-    from testbed.results.conclude import judge_run
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 
@@ -166,9 +179,4 @@ def _simulated(job: Job, keep: str | None) -> Measured:
         run_dir = simulate(job.experiment, Path(folder), Progress(Console(quiet=True)), job.captures)
         if keep is not None and not job.measure:
             return kept(run_dir, job.experiment, "duckdb")
-        layout = RunLayout(run_dir)
-        judge_run(layout, job.experiment)
-        with Direct(run_dir) as direct:
-            if job.measure:
-                return measured_by(job, direct)
-            return measured(job.experiment, layout, direct.summary())
+        return accounted(job, run_dir)

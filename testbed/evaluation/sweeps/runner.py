@@ -1,6 +1,6 @@
 """A sweep from its file to its tables and plots; a sweep that was interrupted is continued.
 
-Simulations are tasks of Spark, emulations run one after the other.
+Simulations are tasks of Spark. Emulations run one after the other, on each machine of a cluster.
 """
 
 from __future__ import annotations
@@ -10,32 +10,31 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 
-from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.spark import internals
-from captures.spark.session import SessionError, spark_session
+from captures.spark.machines import SETTINGS
+from captures.spark.session import Session, SessionError, spark_session
 from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import POINTS, RUNS, SEED, SweepFolder
-from testbed.evaluation.sweeps.job import Measured, Row, kept, measured_by, row_of, simulate_in_worker
+from testbed.evaluation.sweeps.job import Measured, Row, accounted, kept, row_of, simulate_in_worker
+from testbed.evaluation.sweeps.machines import Machines
 from testbed.evaluation.sweeps.plots import save
 from testbed.evaluation.sweeps.spec import Job, Spec
 from testbed.evaluation.sweeps.statistics import point_table
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest
-from testbed.results.conclude import judge_run
 from testbed.results.report.render import SWEEP_PAGE, write_page
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 
-#: Called in the order in which runs end.
-Ended = Callable[[Row], None]
 #: Wall seconds after which the progress is shown although no simulation has ended.
 _SHOWN_S = 2.0
 
@@ -53,7 +52,8 @@ def run_and_keep(
 
     Args:
         place: its folder `runs` keeps run folders, those of simulations only on request.
-        master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
+        master: Spark's master URL: simulations are its tasks. Its machines emulate, if it is that of a
+            cluster; otherwise this machine does, and accounts for the runs on it.
         keep: keep the run folders of simulations; the workers must reach `place`.
 
     Returns:
@@ -61,7 +61,7 @@ def run_and_keep(
 
     Raises:
         SessionError: of simulations: Spark does not start, or ends by itself; the rows so far are kept.
-        MachineError: this machine cannot emulate what is to be emulated.
+        MachineError: a machine cannot emulate what is to be emulated.
         InputError: sources of the testbed changed meanwhile.
     """
     rows: dict[str, Row] = {}
@@ -78,19 +78,24 @@ def run_and_keep(
 
     if not jobs:
         return rows
-    simulated = [job for job in jobs if job.engine == "simulate"]
-    emulated = [job for job in jobs if job.engine == "run"]
-    runs = place.path / "runs"
+    emulates, runs = jobs[0].engine == "run", place.path / "runs"
+    log = place.path / RunLayout(place.path).spark_log.name
     try:
         with progress.stage(stage, f"{len(jobs)} runs"):
             show()
-            if emulated:
-                require_machine(*(job.experiment for job in emulated))
-            if simulated:
-                log = place.path / RunLayout(place.path).spark_log.name
-                _simulate(simulated, ended, show, master, log, str(runs) if keep else None)
-            for job in emulated:
-                ended(row_of(job, lambda job: _emulated(job, runs, master, progress)))
+            if emulates and master.startswith("local"):
+                require_machine(*(job.experiment for job in jobs))
+                for job in jobs:
+                    ended(row_of(job, lambda job: emulated(job, runs, progress, "spark", master)))
+            else:
+                with spark_session(master, log, more=SETTINGS if emulates else None) as spark:
+                    machines = Machines(spark, jobs, runs, progress.note) if emulates else None
+                    task = (
+                        machines.row if machines else partial(_simulated, spark, str(runs) if keep else None)
+                    )
+                    _in_parallel(spark, jobs, task, ended, show)
+                    if machines:
+                        machines.clean()
     finally:
         # Workers and parts of emulations load modules while the sweep goes on.
         if jobs[0].source.get("code") != code_digest(jobs[0].measure):
@@ -103,64 +108,59 @@ def run_and_keep(
     return rows
 
 
-def _simulate(
-    jobs: Sequence[Job], ended: Ended, show: Callable[[], None], master: str, log: Path, keep: str | None
-) -> None:
-    """Runs each job as a Spark job of one task, a few at once: each row comes when its run has ended, and a
-    task that kills its process takes no other run with it."""
-    with spark_session(master, log) as spark:
-        context = spark.sparkContext
-
-        def task(job: Job) -> Row:
-            try:
-                row: Row
-                (row,) = (
-                    context.parallelize([job], 1).map(lambda job: simulate_in_worker(job, keep)).collect()
-                )
-                return row
-            except Exception as error:
-                # If a worker ends before its context has stopped, its run counts as failed.
-                if not internals.context_runs(context):
-                    raise  # no fault of the run, which a continued sweep repeats
-                problem = RuntimeError(str(error))  # bound now: the name `error` ends with this block
-
-                def fails(_: Job) -> Measured:
-                    raise problem
-
-                return row_of(job, fails)
-
-        # On a cluster, executors arrive after the session.
-        at_once = 2 * max(2, context.defaultParallelism)
-        with ThreadPoolExecutor(max_workers=at_once) as pool:
-            under_way = {pool.submit(task, job) for job in jobs}
-            try:
-                while under_way:
-                    done, under_way = wait(under_way, _SHOWN_S, FIRST_COMPLETED)
-                    if not done:
-                        show()
-                    for future in done:
-                        ended(future.result())
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                # A signal to the whole process group ends the JVM too.
-                with suppress(Py4JError, OSError):
-                    context.cancelAllJobs()
-                raise
-
-
-def _emulated(job: Job, runs: Path, master: str, progress: Progress) -> Measured:
-    experiment = job.experiment
-    run_dir = emulate(experiment, runs, datapath(), progress)
-    if job.measure:
-        judge_run(RunLayout(run_dir), experiment)
-        with Direct(run_dir) as direct:
-            return measured_by(job, direct)
+def _simulated(spark: Session, keep: str | None, job: Job) -> Row:
+    """Runs a job as a Spark job of one task: its row comes when it has ended, and a task that kills its
+    process takes no other run with it."""
+    context = spark.sparkContext
     try:
-        return kept(run_dir, experiment, "spark", master)
+        row: Row
+        (row,) = context.parallelize([job], 1).map(lambda job: simulate_in_worker(job, keep)).collect()
+        return row
+    except Exception as error:
+        # If a worker ends before its context has stopped, its run counts as failed.
+        if not internals.context_runs(context):
+            raise  # no fault of the run, which a continued sweep repeats
+        return row_of(job, RuntimeError(str(error)))
+
+
+def _in_parallel(
+    spark: Session,
+    jobs: Sequence[Job],
+    task: Callable[[Job], Row],
+    ended: Callable[[Row], None],
+    show: Callable[[], None],
+) -> None:
+    """Calls `task`, which has Spark run a job, in threads, and `ended` and `show` in this one."""
+    # On a cluster, executors arrive after the session.
+    at_once = 2 * max(2, spark.sparkContext.defaultParallelism)
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        under_way = {pool.submit(task, job) for job in jobs}
+        try:
+            while under_way:
+                done, under_way = wait(under_way, _SHOWN_S, FIRST_COMPLETED)
+                if not done:
+                    show()
+                for future in done:
+                    ended(future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            # A signal to the whole process group ends the JVM too.
+            with suppress(Py4JError, OSError):
+                spark.sparkContext.cancelAllJobs()
+            raise
+
+
+def emulated(job: Job, runs: Path, progress: Progress, engine: str, master: str = "") -> Measured:
+    """Emulates a job on this machine, and accounts for it on an engine."""
+    run_dir = emulate(job.experiment, runs, datapath(), progress)
+    if job.measure:
+        return accounted(job, run_dir)
+    try:
+        return kept(run_dir, job.experiment, engine, master)
     except SessionError as error:
         progress.note(f"{error}; once more")
         # Spark may have ended by itself: a second accounting takes less time than a second emulation.
-        return kept(run_dir, experiment, "spark", master)
+        return kept(run_dir, job.experiment, engine, master)
 
 
 def remaining(total: int, done: int, failed: int, passed_s: float) -> str:

@@ -375,7 +375,7 @@ def test_a_sweep_prints_its_progress_while_no_simulation_ends(
             return [_row(jobs[0])]
 
     monkeypatch.setattr(
-        runner, "spark_session", lambda *_: nullcontext(SimpleNamespace(sparkContext=Context()))
+        runner, "spark_session", lambda *_, **__: nullcontext(SimpleNamespace(sparkContext=Context()))
     )
     monkeypatch.setattr(runner, "_SHOWN_S", 0.01)
     monkeypatch.setattr("testbed.terminal.progress._SIGN_OF_LIFE_S", 0.0)

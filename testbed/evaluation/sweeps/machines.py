@@ -1,0 +1,109 @@
+"""Emulations on the machines of a Spark cluster, one at a time on each (docs/adr/0044).
+
+Each is a program (`testbed.evaluation.sweeps.machine_run`) that outlives a killed task until its network is
+down.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from captures.spark.machines import Answer, LostError, anywhere, everywhere
+from captures.spark.session import Session, SessionError
+from testbed.evaluation.sweeps.job import Row, row_of
+from testbed.evaluation.sweeps.spec import Job, identity
+from testbed.results.archive import SUFFIX, import_run
+from testbed.support.errors import MachineError, RunError
+
+_PROGRAM = "testbed.evaluation.sweeps.machine_run"
+#: Times that a run is begun on machines that are lost.
+_TRIES = 3
+
+
+def clean(spark: Session, put: Callable[[str], None]) -> list[Answer]:
+    """Removes what dead runs left on each machine; `put` is given what the machines say.
+
+    Raises: as `everywhere`.
+    """
+    answers = everywhere(spark, "testbed.cli.main", "clean")
+    for each in answers:
+        for line in (b"".join(each.output).decode() + each.errors).splitlines():
+            put(f"{each.name}: {line}")
+    return answers
+
+
+class Machines:
+    """The machines of a cluster, checked for jobs; `note` is given a sentence about each loss.
+
+    Raises:
+        MachineError: a machine lacks something, or has other code; the message names each.
+        SessionError: as `everywhere`.
+    """
+
+    def __init__(self, spark: Session, jobs: Sequence[Job], runs: Path, note: Callable[[str], None]) -> None:
+        self._spark, self._runs, self._note = spark, runs, note
+        #: Of the machines that have answered, by `machine_key`.
+        self.names: dict[str, str] = {}
+        answers = everywhere(spark, _PROGRAM, "check", payload=self._request(jobs))
+        self._require(answers)
+        #: All processors of the smallest worker for each run.
+        self._processors = min(Counter(each.executor for each in answers).values())
+        note(f"machines: {', '.join(sorted(self.names.values()))}")
+
+    def _request(self, jobs: Sequence[Job]) -> bytes:
+        """Returns what `machine_run` reads: the driver's code, the machines whose set-up is checked already,
+        and, pickled, since other code must not read them, the jobs with what their files are here."""
+        pairs = pickle.dumps([(job, identity(job.experiment)) for job in jobs])
+        return pickle.dumps((jobs[0].source, jobs[0].measure, set(self.names), pairs))
+
+    def _require(self, answers: Sequence[Answer]) -> None:
+        complaints = [f"{each.name}: {each.errors}" for each in answers if each.status]
+        if complaints:
+            raise MachineError("\n".join(complaints))
+        self.names |= {each.key: each.name for each in answers}
+
+    def row(self, job: Job) -> Row:
+        """Runs a job on a free machine, on another if that is lost, and keeps the run folder.
+
+        Raises:
+            MachineError: a machine that came later lacks something.
+        """
+        cause = ""
+        for left in reversed(range(_TRIES)):
+            try:
+                answer = anywhere(
+                    self._spark, self._processors, _PROGRAM, "run", payload=self._request([job])
+                )
+                if answer.status in (0, MachineError.status):
+                    self._require([answer])
+                    return self._kept(b"".join(answer.output))
+                cause = f"{answer.name}: status {answer.status}: {answer.errors.rpartition(chr(10))[2]}"
+            except LostError as error:
+                cause = str(error)
+            self._note(f"run {job.number}: {cause}; {'it is begun again' if left else 'given up'}")
+        return row_of(job, RunError(f"begun {_TRIES} times: {cause}"))
+
+    def _kept(self, output: bytes) -> Row:
+        row, _, archive = output.partition(b"\n")
+        if archive:
+            with tempfile.NamedTemporaryFile(suffix=SUFFIX) as file:
+                file.write(archive)
+                file.flush()
+                import_run(Path(file.name), self._runs)
+        return msgspec.json.decode(row, type=Row)
+
+    def clean(self) -> None:
+        """Cleans the machines, and names those that do not answer."""
+        answers: list[Answer] = []
+        try:
+            answers = clean(self._spark, self._note)
+        except SessionError as error:
+            self._note(f"not cleaned: {error}")
+        for key in self.names.keys() - {each.key for each in answers}:
+            self._note(f"{self.names[key]}: does not answer; `cbcb clean` there removes what is left")

@@ -1,0 +1,138 @@
+"""Machines as sets of namespaces (network, mount, PID, UTS) on one bridge, each with a worker of Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.cluster import CLUSTER_ENVIRONMENT, SPARK_CLASS, process_of, wait_for_line
+from tests.support.network_namespaces import network_namespaces
+
+_NETWORK = "10.99.0"
+_DRIVER = f"{_NETWORK}.254"
+
+
+@dataclass
+class Machine:
+    """A machine, as the test's own namespaces see it.
+
+    Attributes:
+        outside: process id of `unshare`, which is in all its namespaces but that of processes.
+        folder: for its temporary files.
+    """
+
+    name: str
+    outside: int
+    folder: Path
+
+    def pids(self) -> dict[int, str]:
+        """Returns the processes of the machine, with their command lines."""
+        own = Path(f"/proc/{self.outside}/ns/pid_for_children").readlink()
+        found = {}
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (path / "ns/pid").readlink() == own:
+                    found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return found
+
+    def kill_worker(self) -> None:
+        """Kills the worker, whose executor then ends by itself."""
+        (worker,) = [
+            pid for pid, line in self.pids().items() if re.match(r"\S*java .*deploy\.worker\.Worker", line)
+        ]
+        os.kill(worker, signal.SIGKILL)
+
+    def routers(self) -> list[Path]:
+        """Returns the sockets of the routers that are up."""
+        return [*Path(f"/proc/{self.outside}/root/run/cbcb").glob("*/r*.sock")]
+
+    def remains(self) -> list[str]:
+        """Returns the emulation's namespaces, devices, processes and folders."""
+        pids = self.pids()
+        found = [line for line in pids.values() if "testbed" in line or "ovs" in line]
+        own = {name for name, _ in network_namespaces([self.outside])}
+        found += {name for name, _ in network_namespaces(pids)} - own
+        devices = subprocess.check_output(
+            ["nsenter", "-n", "-t", str(self.outside), "ip", "-o", "link"], text=True
+        )
+        found += [line for line in devices.splitlines() if " lo:" not in line and " eth0@" not in line]
+        run = Path(f"/proc/{self.outside}/root/run/cbcb")
+        found += [str(path) for path in run.glob("*/")]
+        return found + [str(path) for path in self.folder.glob("cbcb-*")]
+
+
+@dataclass
+class Cluster:
+    """A master, and machines `m1`, `m2`, ... with a worker each.
+
+    Attributes:
+        inside, environment: begin of a command line, and environment, of a driver.
+    """
+
+    url: str
+    inside: list[str]
+    environment: dict[str, str]
+    machines: list[Machine]
+
+
+@contextmanager
+def machines(folder: Path, count: int) -> Iterator[Cluster]:
+    """Yields a cluster whose workers have a core each.
+
+    Args:
+        folder: for logs, and the temporary files of each machine.
+    """
+    with ExitStack() as stack:
+
+        def start(name: str, address: str, role: str, *arguments: str, options: Sequence[str] = ()) -> int:
+            """Makes namespaces in which a part of Spark starts when `go` has a line."""
+            (own := folder / name).mkdir()
+            os.mkfifo(own / "go")
+            part = ["env", f"SPARK_LOCAL_IP={address}", f"TMPDIR={own}", str(SPARK_CLASS)]
+            part += [f"org.apache.spark.deploy.{role}", "--host", address, "--webui-port", "0", *arguments]
+            # The shell, which is process 1 of a machine, stays when the worker is killed.
+            script = f"hostname {name}; mount -t tmpfs none /run; echo made; read < {own}/go; "
+            script += f"{shlex.join(part)} & sleep inf"
+            command = ["unshare", "--net", "--mount", "--uts", "--fork", "--kill-child", *options]
+            log = folder / f"{name}.log"
+            pid = stack.enter_context(process_of([*command, "bash", "-c", script], log))
+            wait_for_line("made", log)
+            return pid
+
+        def go(name: str, pid: int, *lines: str) -> None:
+            """Runs commands in the network namespace of a process, then lets its part of Spark start."""
+            inside = ["nsenter", "--net", "-t", str(pid), "sh", "-ec"]
+            subprocess.run([*inside, "\n".join(("ip link set lo up", *lines))], check=True)
+            (folder / name / "go").write_text("\n")
+
+        driver = start("driver", _DRIVER, "master.Master", "--port", "7077")
+        go(
+            "driver",
+            driver,
+            "ip link add br0 type bridge",
+            f"ip addr add {_DRIVER}/24 dev br0",
+            "ip link set br0 up",
+        )
+        wait_for_line("I have been elected leader", folder / "driver.log")
+        url, found = f"spark://{_DRIVER}:7077", []
+        inside = ["nsenter", "--net", "--uts", "-t", str(driver)]
+        for number in range(1, count + 1):
+            name, address = f"m{number}", f"{_NETWORK}.{number}"
+            work = str(folder / name / "work")
+            arguments = ["--cores", "1", "--memory", "1g", "--work-dir", work, url]
+            pid = start(name, address, "worker.Worker", *arguments, options=["--pid", "--mount-proc"])
+            link = ["ip", "link", "add", name, "master", "br0", "up", "type", "veth"]
+            subprocess.run([*inside, *link, "peer", "name", "eth0", "netns", str(pid)], check=True)
+            go(name, pid, f"ip addr add {address}/24 dev eth0", "ip link set eth0 up")
+            found.append(Machine(name, pid, folder / name))
+        for each in found:
+            wait_for_line("Successfully registered with master", folder / f"{each.name}.log")
+        environment = {**CLUSTER_ENVIRONMENT, "SPARK_LOCAL_IP": _DRIVER, "TMPDIR": str(folder / "driver")}
+        yield Cluster(url, inside, environment, found)

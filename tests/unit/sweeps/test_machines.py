@@ -1,0 +1,39 @@
+"""Clusters, and machines of a cluster, that are not to emulate."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import subprocess
+
+import pytest
+from pyspark import SparkConf
+
+from captures.rundir.inputs import Source
+from captures.spark.machines import require_secret
+from captures.spark.session import SessionError
+from router.system import start_module
+
+
+def test_a_cluster_without_a_secret_is_refused() -> None:
+    conf = SparkConf(loadDefaults=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        conf.set("spark.master.rest.port", str(server.getsockname()[1]))
+        with pytest.raises(SessionError, match=r"set spark.authenticate, .*or spark.authenticate false"):
+            require_secret(conf, "spark://127.0.0.1:7077")
+        require_secret(conf.set("spark.authenticate", "false"), "spark://127.0.0.1:7077")
+        conf.set("spark.authenticate", "true")
+        with pytest.raises(SessionError, match=r"of 127.0.0.1 answers, .*spark.master.rest.enabled false"):
+            require_secret(conf, "spark://127.0.0.1:7077")
+    require_secret(conf, "spark://127.0.0.1:7077")
+
+
+def test_a_machine_with_other_code_says_so() -> None:
+    source = Source(version="", commit="0" * 40, dirty=False, code="0123")
+    pipe = subprocess.PIPE
+    with start_module("testbed.evaluation.sweeps.machine_run", "check", stdin=pipe, stderr=pipe) as machine:
+        assert machine.stdin is not None and machine.stderr is not None
+        machine.stdin.write(pickle.dumps((source, "", set(), b"")))
+        machine.stdin.flush()
+        assert b"expected that of the driver, 00000000" in machine.stderr.read()
+        assert machine.wait() == 3
