@@ -13,7 +13,7 @@ from rich.text import Text
 
 from captures.rundir import RunLayout
 from captures.spark.folder import remove_abandoned
-from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load
+from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load, master
 from testbed.cli.prepared import has_room
 from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.emulation.run.demand import accounting, capacity, demand, estimate, shortages
@@ -44,6 +44,7 @@ def check_command(arguments: Namespace) -> int:
 
     Raises:
         InputError: the experiment has a fault.
+        MachineError: a machine of the cluster that is named cannot emulate it.
     """
     experiment = load(arguments)
     workload = generate(experiment)
@@ -64,9 +65,23 @@ def check_command(arguments: Namespace) -> int:
         refused += shortages(needed, capacity(arguments.runs))
     for reason in refused:
         put(f"refused here: {reason}")
+    if not arguments.master.startswith("local"):
+        _check_machines(experiment, arguments.master)
     if refused:
         put("`cbcb simulate` needs none of this")
     return MachineError.status if refused else 0
+
+
+def _check_machines(experiment: Experiment, url: str) -> None:
+    """Prints the machines of a cluster; raises MachineError, which names those that cannot emulate."""
+    from captures.spark.machines import SETTINGS
+    from captures.spark.session import spark_session
+    from testbed.evaluation.sweeps.machines import Machines
+    from testbed.evaluation.sweeps.spec import Job, identity
+
+    job = Job(0, identity(experiment), {}, experiment.seed, "run", experiment)
+    with spark_session(url, more=SETTINGS) as spark:
+        Machines(spark, [job], Path(), put)
 
 
 def topology_arguments(parser: ArgumentParser) -> None:
@@ -169,8 +184,23 @@ def doctor_command(_arguments: Namespace) -> int:
     return 3 if any(check.required and not check.ok for check in checks) else 0
 
 
-def clean_command(_arguments: Namespace) -> None:
-    """Prints what was removed and which live runs were left alone."""
+def clean_arguments(parser: ArgumentParser) -> None:
+    text = "clean the machines of a Spark cluster (spark://HOST:PORT) in place of this machine"
+    parser.add_argument("--master", type=master, help=text)
+
+
+def clean_command(arguments: Namespace) -> int:
+    """Prints what was removed and which live runs were left alone.
+
+    Returns 0, or the status of a machine of a cluster that was not cleaned.
+    """
+    if arguments.master is not None:
+        from captures.spark.machines import SETTINGS
+        from captures.spark.session import spark_session
+        from testbed.evaluation.sweeps.machines import clean
+
+        with spark_session(arguments.master, more=SETTINGS) as spark:
+            return max(each.status or 0 for each in clean(spark, put))
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
     cleaned = clean_dead_runs()
@@ -185,3 +215,4 @@ def clean_command(_arguments: Namespace) -> None:
         put(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
     if cleaned.failures:
         raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))
+    return 0
