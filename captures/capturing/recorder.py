@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from captures.capturing.counting_filter import WHOLE_FRAMES
-from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
+from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, WHOLE_FRAMES, Ring
 from captures.pcap import FILE_HEADER
 from router.clock import ClockPage
 from router.clock.clock import SharedClock

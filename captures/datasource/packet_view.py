@@ -14,8 +14,7 @@ from captures.frames.columns import FILE_COLUMNS, PACKET_COLUMNS
 from captures.frames.parts import FilePart
 from captures.pcap import LINKTYPE_ETHERNET, PcapError
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
-from captures.pcap.internet import internet_headers
-from captures.pcap.links import VLAN_TAGS
+from captures.pcap.internet import VLAN_TAGS, internet_headers
 from captures.pcap.opening import is_compressed
 from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME

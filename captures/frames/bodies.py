@@ -105,7 +105,7 @@ class BodyColumns:
         index, distinct, type_ = encoded.indices.to_numpy(), encoded.dictionary, FrameType(number)
         left = np.arange(len(distinct))
         if compiled and type_ in (FrameType.RA, FrameType.UR):
-            from captures.frames.predicates import decode_predicates
+            from captures.frames.messages import decode_predicates
 
             accepted, texts = decode_predicates(distinct, texts="predicate" in self._values)
             if texts is not None:

@@ -23,10 +23,8 @@ _WORTH_COMPILING_BYTES = 50_000_000
 #: The modules of the loops, and of the constants that the loops use.
 _SOURCES = (
     "captures.frames.messages",
-    "captures.frames.predicates",
     "captures.pcap.blocks",
     "captures.pcap.internet",
-    "captures.pcap.links",
     "captures.pcap.walk",
     "router.predicates",
     "router.predicates.printer",

@@ -137,7 +137,7 @@ def test_the_compiled_decoder_accepts_no_known_tlv_but_filters_in_a_predicate() 
 
 
 def _accepted_predicates(bodies: list[bytes]) -> list[bool]:
-    from captures.frames.predicates import decode_predicates
+    from captures.frames.messages import decode_predicates
 
     accepted: list[bool] = decode_predicates(pa.array(bodies, pa.binary()), texts=False)[0].tolist()
     return accepted
