@@ -9,26 +9,25 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting import reconcile
-from captures.accounting.attention import attention_keys
 from captures.accounting.baselines import message_epochs, paths_to, trees_of
 from captures.accounting.contradictions import Suspicious, contradictions
 from captures.accounting.inputs import Inputs
-from captures.accounting.lag import lag_keys
 from captures.accounting.recorded import recorded_and_counted, under_way
 from captures.accounting.schemes import scheme_name
 from captures.accounting.steps import Steps
 from captures.accounting.traffic import (
+    attention_keys,
     captured_only,
     frames_by_counters,
     frames_by_type,
     processed_by_counters,
 )
-from captures.accounting.verdict import verdict
+from captures.accounting.verdict import lag_keys, verdict
 from captures.rundir.clock import Clock
 from captures.rundir.controller import Rejection
-from captures.rundir.counters import SwitchDrops, read_switch_drops
 from captures.rundir.epochs import Change
 from captures.rundir.faults import killed_routers, lost_parts
+from captures.rundir.measures import SwitchDrops, read_switch_drops
 from captures.rundir.summary import SUMMARY_KEYS
 
 #: Rows of a text, by its name.

@@ -24,13 +24,6 @@ from captures.rundir.applications import read_attention
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
 from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
-from captures.rundir.counters import (
-    ROUTERS_KEEP,
-    Port,
-    read_routers_counters,
-    read_switch_drops,
-    read_switches_counters,
-)
 from captures.rundir.epochs import epochs
 from captures.rundir.faults import (
     killed_routers,
@@ -42,7 +35,14 @@ from captures.rundir.faults import (
 )
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import SIMULATED, read_manifest, read_topology, read_workload
-from captures.rundir.measures import read_lag
+from captures.rundir.measures import (
+    ROUTERS_KEEP,
+    Port,
+    read_lag,
+    read_routers_counters,
+    read_switch_drops,
+    read_switches_counters,
+)
 from captures.rundir.oracle import read_judgement
 from captures.rundir.routing_tables import read_routing_tables
 from captures.tables import TABLES

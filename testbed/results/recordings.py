@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
-from captures.rundir.counters import read_routers_counters
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_manifest
+from captures.rundir.measures import read_routers_counters
 from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
 from router.protocol.core.router import Router
 from router.protocol.counters import Drop

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from captures.rundir.counters import SwitchCounters
+from captures.rundir.measures import SwitchCounters
 from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, Event, FrameReceived
 from router.wire.codec import DEFAULT_MTU, fragment
@@ -28,8 +28,7 @@ from router.wire.header import (
 )
 from router.wire.intake import RefusedError
 from testbed.sim import Agenda
-from testbed.sim.captures import Captures, record
-from testbed.sim.wires import ETHERTYPE_BYTES, Host, Wire
+from testbed.sim.wires import ETHERTYPE_BYTES, Captures, Host, Wire, record
 from topos import Link, Topology
 
 if TYPE_CHECKING:

@@ -12,9 +12,14 @@ import testbed.controller.paths  # noqa: F401  # Numba is there before memory is
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept
 from captures.rundir.clock import ClockPiece, write_clock
-from captures.rundir.counters import write_routers_counters, write_switches_counters
 from captures.rundir.inputs import SIMULATED
-from captures.rundir.measures import SimulationCost, write_simulation, write_timings
+from captures.rundir.measures import (
+    SimulationCost,
+    write_routers_counters,
+    write_simulation,
+    write_switches_counters,
+    write_timings,
+)
 from captures.rundir.routing_tables import write_routing_tables
 from router.predicates.printer import FilterTexts
 from router.protocol.events import Event, Settle, Started
@@ -32,10 +37,10 @@ from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from testbed.sim import EPOCH_NS, NS, Agenda
 from testbed.sim.applications import Applications, RecordSink
-from testbed.sim.captures import Captures
 from testbed.sim.controller import SimulatedController, SimulatedNetwork
 from testbed.sim.fabric import Fabric
 from testbed.sim.node import SimulatedRouter, guard_of, verifier_of
+from testbed.sim.wires import Captures
 from testbed.support.errors import InputError, RunError, naming_a_full_disk
 from testbed.support.usage import resident_bytes, uncollected
 from testbed.terminal.numbers import clock

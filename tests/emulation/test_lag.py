@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from captures.accounting.direct import Direct
-from captures.accounting.lag import lag_keys, late
+from captures.accounting.verdict import lag_keys, late
 from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.measures import read_lag

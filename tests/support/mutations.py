@@ -448,7 +448,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         Mutation("one is cut short", truncated("recordings/*.rec", 50), FAILS, "are beyond the recording",
             EMULATED, replayed),
     ),
-    counters.ROUTERS: (
+    measures.ROUTERS: (
         _needed(_ROUTERS),
         _fails("a router is missing", document(_ROUTERS, lambda found: found.pop("1")), "router 1: …"),
         _fails("a router has counters of frames alone", _of_router(_frames_alone),
@@ -476,7 +476,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         *(Mutation(f"`{name}` is another", _counter(name), FAILS, f"r…: {name}: live …, replayed …", EMULATED,
             replayed) for name in ("srs_issued", "urs_applied", "predicates_widened", "custody_lost")),
     ),
-    counters.SWITCHES: (
+    measures.SWITCHES: (
         _needed(_SWITCHES),
         _fails("a switch is missing", document(_SWITCHES, lambda found: found.pop("1")), _OVS),
         _fails("`tx_dropped` of a port is missing",
@@ -494,7 +494,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             "A frame that is lost there is missing in other counters, which are compared.")
             for name in ("rx_dropped", "tx_dropped")),
     ),
-    counters.DROPS: (
+    measures.DROPS: (
         _gone(_DROPS, EMULATED),
         _emptied(_DROPS, "{}\n", " is empty", EMULATED),
         _fails("a switch is missing", document(_DROPS, lambda found: found.pop("1")),

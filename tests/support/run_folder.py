@@ -9,9 +9,9 @@ from typing import Any
 
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, identities, write_captures
-from captures.rundir.counters import write_routers_counters
 from captures.rundir.files import write_lines
 from captures.rundir.inputs import Manifest, write_manifest, write_topology
+from captures.rundir.measures import write_routers_counters
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.records.json_file import write_json
 from router.wire.codec import fragment

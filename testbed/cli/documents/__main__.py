@@ -27,7 +27,7 @@ from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS, spark_type
 from captures.rundir.document import bullet
 from captures.rundir.summary import SUMMARY_KEYS
 from router.wire import document as wire
-from testbed.cli.documents import SCHEMAS, experiment_file, schemas
+from testbed.cli.documents import SCHEMAS, experiment_file
 from testbed.evaluation.figures import claims
 from testbed.terminal import put
 from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
@@ -127,8 +127,8 @@ _BLOCKS: Mapping[str, Mapping[str, Callable[[], str]]] = {
 DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "reference/summary.md", _summary),
     *(
-        Document(SCHEMAS / f"{name}.json", partial(schemas.text, make))
-        for name, make in schemas.SCHEMAS.items()
+        Document(SCHEMAS / f"{name}.json", partial(experiment_file.schema_text, make))
+        for name, make in experiment_file.SCHEMAS.items()
     ),
     Document(_WIRESHARK / "cbcb.lua", wire.dissector_constants, "constants"),
     Document(_WIRESHARK / "cbcb_statistics.lua", wire.statistics_constants, "constants"),

@@ -1,18 +1,26 @@
-"""The keys of docs/reference/experiment-file.md, made from the options, the registries and the events."""
+"""The keys of docs/reference/experiment-file.md, and JSON Schemas (draft 7) of experiment, topology and sweep
+files, for editors: both made from the options, the registries and the events.
+
+No schema refuses a valid file: where packages extend a registry, a section may name an entry that is not
+known, and then has any keys. A schema cannot say that keys limit each other, or which nodes there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from captures.rundir.document import bullet, filled
-from router.options import Option, options_of
+from router.options import FILE_NAME, Option, options_of
 from router.registry import Registry
+from testbed.evaluation.sweeps.spec import OPTIONS, Plot
 from testbed.experiments.config import NAMED, SECTIONS, Experiment
 from testbed.experiments.config.events import ACTION
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import FILE_OPTIONS, GENERATOR
 from testbed.experiments.events import Event
+from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 
 #: Sections whose first key names an entry of a registry, whose options are further keys of the section.
 CHOICES = ("topology", "events", *(name for name, declared in SECTIONS.items() if declared in NAMED))
@@ -125,3 +133,155 @@ def _declared(option: Option) -> str:
 def toml_text(value: Any) -> str:
     """A value as TOML; whole numbers without a point, as people write them."""
     return toml_value(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+Schema = dict[str, Any]
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_NODE: Schema = {"type": ["integer", "string"], "minimum": 0, "minLength": 1}
+#: Names of nodes by their numbers.
+_NAMES: Schema = {"type": "object", "propertyNames": {"pattern": "^[0-9]+$"}, "additionalProperties": _TEXT}
+
+
+def schema_text(make: Callable[[], Schema]) -> str:
+    """The file of a schema."""
+    return json.dumps(make(), indent=1, ensure_ascii=False) + "\n"
+
+
+def experiment_schema() -> Schema:
+    found = _table(keys_of(""), topology=_topology())
+    for name, declared in SECTIONS.items():
+        if declared is not None:
+            section = _named(name) if name in CHOICES else _table(keys_of(name))
+            found["properties"][name] = {"description": sentence_of(declared, name)} | section
+    found["properties"]["events"] = _list(_named("events"))
+    found["required"].append("topology")
+    # The two workloads exclude each other; `false` is none.
+    workload = found["properties"]["workload"]
+    workload["properties"]["attention"] = found["properties"].pop("workload.attention")
+    workload |= {"type": ["object", "boolean"], "not": {"const": True}}
+    workload |= {"if": {"required": ["attention"]}, "then": {"maxProperties": 1}}
+    return _document("Experiment", found)
+
+
+def sweep_schema() -> Schema:
+    plot = _table(options_of(Plot), label={"type": "object", "additionalProperties": {"type": "string"}})
+    plot["properties"]["x_ticks"] = _list({"type": "number"})
+    plot["required"] = ["x", "y"]
+    seeds = _list({"type": "integer", "minimum": 0}, minItems=1, uniqueItems=True)
+    seeds |= {"type": ["integer", "array"], "minimum": 1, "description": "Seeds, or how many, from 1 on."}
+    values = _values()
+    single = {key: {"$ref": f"#/definitions/{key}"} for key in values}
+    several = {key: _list(value, minItems=1, uniqueItems=True) for key, value in single.items()}
+    keys = {"seeds": seeds, "set": _overrides(single), "grid": _overrides(several), "plot": _list(plot)}
+    return _document("Sweep", _table(OPTIONS, **keys) | {"definitions": values})
+
+
+def _document(title: str, schema: Schema) -> Schema:
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": title} | schema
+
+
+def _topology() -> Schema:
+    """The schema of [topology]: a file, a generator with its keys, or tables."""
+    ways = {"file": _table(FILE_OPTIONS, names=_NAMES), "link": _declared_topology()}
+    ways["link"]["properties"]["names"] = _NAMES
+    found = _named("topology", names=_NAMES)
+    found["oneOf"] = [{"required": [way]} for way in ("file", "link", *found.pop("required"))]
+    for way, table in ways.items():
+        found["properties"] |= table["properties"]
+        found["allOf"].append({"if": {"required": [way]}, "then": table})
+    return found
+
+
+def _declared_topology() -> Schema:
+    """The schema of a topology that tables declare."""
+    node = _table(NODE_OPTIONS)
+    del node["required"]  # without any id, the order of the tables gives it
+    return _table((), name={"type": "string"}, link=_list(_table(LINK_OPTIONS)), node=_list(node))
+
+
+def _named(section: str, **more: Schema) -> Schema:
+    """The schema of a section that names an entry of an open registry, which gives it further keys."""
+    own, choice, entries = keys_of(section), keys_of(section)[0], entries_of(section)
+    # An entry of a package may have one of the keys with other values.
+    remarks = {option.key: {"description": described(option)} for option in any_of(entries)}
+    found = _table(own, **more, **remarks) | {"additionalProperties": True, "allOf": []}
+    for name, options in entries.items():
+        chosen: Schema = {"properties": {choice.key: {"const": name}}}
+        if name != choice.default:
+            chosen["required"] = [choice.key]
+        found["allOf"].append({"if": chosen, "then": _table((*own, *options), _rules, **more)})
+    return found
+
+
+def _values() -> dict[str, Schema]:
+    """The schemas of the values of an experiment that a sweep may set, by dotted key."""
+    values: dict[str, Schema] = {"topology": {"type": ["string", "number"]}, "workload": {"enum": [False]}}
+    values |= {option.key: _value(option) for option in keys_of("") if option.key != "seed"}
+    values |= {f"topology.{option.key}": _value(option) for option in FILE_OPTIONS}
+    for name in SECTIONS:
+        if name != "events":
+            values |= {f"{name}.{option.key}": _value(option) for option in keys_of(name)}
+    return values
+
+
+def _overrides(values: Mapping[str, Schema]) -> Schema:
+    """The schema of keys of an experiment, each as `"section.key"` or in tables."""
+    # Entries of packages have keys of their own.
+    return _nested(values) | {"patternProperties": {rf"^({'|'.join(CHOICES)})\.": True}}
+
+
+def _nested(values: Mapping[str, Schema], is_open: bool = False) -> Schema:
+    found: Schema = dict(values)
+    for head in dict.fromkeys(key.partition(".")[0] for key in values if "." in key):
+        inner = {key.removeprefix(f"{head}."): values[key] for key in values if key.startswith(f"{head}.")}
+        table = _nested(inner, head in CHOICES)
+        found[head] = {"anyOf": [values[head], table]} if head in values else table
+    return {"type": "object", "properties": found, "additionalProperties": is_open}
+
+
+def _table(
+    options: Sequence[Option], value: Callable[[Option], Schema] | None = None, /, **more: Schema
+) -> Schema:
+    properties = {option.key: (value or _value)(option) for option in options} | more
+    required = [option.key for option in options if option.required]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _list(items: Schema, **rules: Any) -> Schema:
+    return {"type": "array", "items": items, **rules}
+
+
+def _value(option: Option) -> Schema:
+    found = {"description": described(option)}
+    if option.default is not None:
+        found["default"] = option.default
+    return found | _rules(option)
+
+
+def _rules(option: Option) -> Schema:
+    """The values that an option takes, as `Option.convert` checks them."""
+    if option.kind == "boolean":
+        return {"type": "boolean"}
+    if option.kind == "pair":
+        return _list(_NODE, minItems=2, maxItems=2)
+    if option.file_name:
+        return {"type": "string", "pattern": f"^{FILE_NAME}$"}
+    if option.kind == "string":
+        if not option.choices:
+            return _TEXT
+        known = {"enum": list(option.choices)}
+        is_open = isinstance(option.choices, Registry) and option.choices.open
+        return {"anyOf": [known, _TEXT]} if is_open else known
+    bounds = {"exclusiveMinimum" if option.above_low else "minimum": option.low, "maximum": option.high}
+    rules = {"type": option.kind} | {key: bound for key, bound in bounds.items() if bound is not None}
+    if option.word:
+        return {"anyOf": [rules, {"const": option.word}]}
+    return rules | _NODE if option.node else rules
+
+
+#: Name of a file, without `.json` -> its schema.
+SCHEMAS: Mapping[str, Callable[[], Schema]] = {
+    "experiment": experiment_schema,
+    "topology": lambda: _document("Topology", _declared_topology()),
+    "sweep": sweep_schema,
+}

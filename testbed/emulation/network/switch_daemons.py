@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from captures.rundir.counters import SwitchCounters, SwitchDrops
+from captures.rundir.measures import SwitchCounters, SwitchDrops
 from router.system import enter_network_namespace, returning_to_its_namespace
 from testbed.emulation.network import switch_sockets
 from testbed.emulation.network.namespaces import run

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.counters import PortCounters, SwitchCounters, SwitchDrops
+from captures.rundir.measures import PortCounters, SwitchCounters, SwitchDrops
 from router.runtime.packet_socket import RECEIVE_BUFFER, grow_receive_buffer, take_drops
 from router.system import LIBC
 from router.wire.header import CONTROLLER_SOURCE, HOST_PORT

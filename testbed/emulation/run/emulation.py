@@ -18,15 +18,16 @@ from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames import CaptureIdentity
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import host_identity, link_identity
-from captures.rundir.counters import (
+from captures.rundir.faults import FaultRecord, PartName, append_fault
+from captures.rundir.inputs import Manifest, read_manifest, write_manifest
+from captures.rundir.measures import (
     SwitchCounters,
+    write_lag,
     write_routers_counters,
     write_switch_drops,
     write_switches_counters,
+    write_timings,
 )
-from captures.rundir.faults import FaultRecord, PartName, append_fault
-from captures.rundir.inputs import Manifest, read_manifest, write_manifest
-from captures.rundir.measures import write_lag, write_timings
 from captures.rundir.routing_tables import write_routing_tables
 from router.privacy.application import PrivateApplication
 from router.protocol.options import SCHEMES, SERVICES

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from captures.accounting.attention import overload, received, service_keys
 from captures.accounting.direct import Direct
+from captures.accounting.traffic import overload, received, service_keys
 from captures.rundir.oracle import filters_of
 from router.protocol.services.attention.service import Attention as AttentionService
 from testbed.controller.trees import LAYERS

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from captures.accounting.schemes import size_of
 from captures.rundir import RunLayout
-from captures.rundir.counters import read_routers_counters
+from captures.rundir.measures import read_routers_counters
 from captures.rundir.routing_tables import by_predicate, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.widening import oversimplify

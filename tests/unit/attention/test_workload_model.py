@@ -13,7 +13,7 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from captures.rundir.counters import read_routers_counters
+from captures.rundir.measures import read_routers_counters
 from testbed.controller.trees import spt_trees
 from testbed.experiments.config import AttentionWorkload
 from testbed.experiments.config.load import load_experiment

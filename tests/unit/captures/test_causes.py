@@ -22,8 +22,8 @@ from captures.accounting.steps import values
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept
 from captures.rundir.clock import read_clock
-from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
+from captures.rundir.measures import ROUTERS_KEEP
 from router.clock import NS
 from testbed.sim import EPOCH_NS
 from tests.support.attention_experiment import experiment as attention_experiment

@@ -20,13 +20,6 @@ from captures.rundir.applications import ApplicationsFollower, read_applications
 from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
 from captures.rundir.clock import read_clock
 from captures.rundir.controller import ControllerLog, Failed, read_controller
-from captures.rundir.counters import (
-    SwitchDrops,
-    read_routers_counters,
-    read_switch_drops,
-    write_routers_counters,
-    write_switch_drops,
-)
 from captures.rundir.document import FILES, records_of
 from captures.rundir.files import (
     Follower,
@@ -38,7 +31,14 @@ from captures.rundir.files import (
     write_lines,
 )
 from captures.rundir.inputs import Manifest, read_manifest, read_topology, write_manifest, write_topology
-from captures.rundir.measures import read_lag
+from captures.rundir.measures import (
+    SwitchDrops,
+    read_lag,
+    read_routers_counters,
+    read_switch_drops,
+    write_routers_counters,
+    write_switch_drops,
+)
 from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
 from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
 from captures.rundir.summary import SUMMARY_KEYS, read_summary, write_summary

@@ -15,13 +15,19 @@ import pytest
 from captures.accounting.conclusion import log_keys
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
-from captures.accounting.lag import lag_keys, late
-from captures.accounting.verdict import verdict
+from captures.accounting.verdict import lag_keys, late, verdict
 from captures.rundir import RunLayout
 from captures.rundir.clock import Clock
 from captures.rundir.controller import Rejection, read_controller
-from captures.rundir.counters import SwitchDrops, write_switch_drops
-from captures.rundir.measures import Answers, LagReport, PartLag, read_lag, write_lag
+from captures.rundir.measures import (
+    Answers,
+    LagReport,
+    PartLag,
+    SwitchDrops,
+    read_lag,
+    write_lag,
+    write_switch_drops,
+)
 from captures.rundir.summary import SUMMARY_KEYS
 from router.protocol.counters import Drop
 from router.records.json_file import json_line

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from captures.rundir import RunLayout
 from captures.rundir.clock import ClockPiece, write_clock
-from captures.rundir.counters import write_routers_counters
 from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
+from captures.rundir.measures import write_routers_counters
 from captures.rundir.oracle import read_judgement
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json

@@ -12,8 +12,8 @@ import pytest
 
 from captures.accounting.direct import Direct, flat
 from captures.rundir.applications import read_attention
-from captures.rundir.counters import read_routers_counters
 from captures.rundir.inputs import read_topology
+from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.dissemination import FanOut, StrategyName
 from testbed.cli.main import main

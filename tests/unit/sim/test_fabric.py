@@ -17,9 +17,8 @@ from router.protocol.events import Event, FrameReceived
 from router.wire.frames import Frame, FrameType
 from router.wire.header import HOST_PORT, ports_of
 from testbed.sim import EPOCH_NS, Agenda
-from testbed.sim.captures import Captures
 from testbed.sim.fabric import Fabric
-from testbed.sim.wires import HOP_NS
+from testbed.sim.wires import HOP_NS, Captures
 from tests.support.whole_frames import encode
 from topos import Link, Node, Topology
 

@@ -23,9 +23,9 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
-from captures.rundir.counters import read_routers_counters
 from captures.rundir.faults import read_commands, read_faults
 from captures.rundir.files import RunFolderError
+from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.controller.trees import Forest
 from testbed.results.oracle.attention import Booleans, Collector, Floats, History, Integers, Round
