@@ -134,7 +134,7 @@ class Option:
         if self.kind == "integer":
             return _is_integer(value)
         # Not NaN, infinite, or an integer that no float can hold.
-        return _is_number(value) and abs(value) <= sys.float_info.max
+        return (_is_integer(value) or isinstance(value, float)) and abs(value) <= sys.float_info.max
 
     def _in_range(self, value: Any) -> bool:
         if self.kind == "string":
@@ -271,10 +271,6 @@ def _fits(name: str) -> bool:
 def _is_integer(value: object) -> TypeGuard[int]:
     # In Python, unlike in TOML, True is an int.
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return _is_integer(value) or isinstance(value, float)
 
 
 def _show(value: object) -> str:

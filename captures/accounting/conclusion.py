@@ -280,7 +280,9 @@ def private_keys(inputs: Inputs, trees: pa.Table, seen: pa.Table) -> dict[str, A
         causes[cause] += 1
         receivers[row["source"], row["seq"]][cause].add(row["node"])
     delivered, kept = causes.total(), causes.pop(None, 0)
-    crossed = _crossings(inputs, trees, seen, receivers) if inputs.sees_crossings else None
+    # A simulation may keep no capture of a link: what crossed links is not known then.
+    known = not inputs.links or any(capture.identity.kind == "link" for capture in inputs.captures)
+    crossed = _crossings(inputs, trees, seen, receivers) if known else None
     return {
         "delivered": delivered,
         "kept": kept,

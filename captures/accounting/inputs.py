@@ -204,11 +204,6 @@ class Inputs:
         return captured >= self.router_counters.keys()
 
     @property
-    def sees_crossings(self) -> bool:
-        """Whether frames on links are known: a link was captured, or there is none."""
-        return not self.links or any(capture.identity.kind == "link" for capture in self.captures)
-
-    @property
     def last_s(self) -> float | None:
         """The experiment second of the last event of an application; None: there was no event."""
         return self.clock.experiment_at(self.log.last_ns) if self.log.last_ns else None

@@ -189,11 +189,6 @@ def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine])
     return {node: first for node, first in log.first_predicates.items() if node in nodes}
 
 
-def opening_table(opening: Mapping[int, FirstPredicate]) -> pa.Table:
-    """The opening predicates with the columns of `OPENING`."""
-    return as_table([(node, *times) for node, times in sorted(opening.items())], OPENING)
-
-
 def as_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     """The table of these rows, with one chunk: Spark accepts no column without any."""
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [() for _ in schema]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from captures.accounting import baselines, contradictions, run_tables, schemes
 from captures.accounting.engines import CAPTURED, Engine
 from captures.accounting.inputs import Inputs, capture_files, defects
-from captures.accounting.log_tables import controller_table, opening_table, routing_rows
+from captures.accounting.log_tables import OPENING, as_table, controller_table, routing_rows
 from captures.accounting.texts import STEP_S, WINDOW_S, double, in_order, reads, texts, written_out
 from captures.rundir.measures import Accounting, StageTime
 from captures.rundir.routing_tables import read_routing_tables
@@ -44,7 +44,9 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "delivered": lambda inputs: inputs.log.deliveries,
     "lost": lambda inputs: inputs.log.lost,
     "declared": lambda inputs: inputs.log.declared,
-    "opening": lambda inputs: opening_table(inputs.opening),
+    "opening": lambda inputs: as_table(
+        [(node, *times) for node, times in sorted(inputs.opening.items())], OPENING
+    ),
     "recorded": contradictions.recorded_messages,
     "unwritten": contradictions.unwritten_times,
     "files": lambda inputs: capture_files(inputs.captures, {}),

@@ -168,7 +168,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if entry.modified_ns is None:
             return True
         at = datetime.fromtimestamp(entry.modified_ns / 1e9, UTC)
-        after, before = (each and _aware(each) for each in (self.modified_after, self.modified_before))
+        after, before = (
+            each and each.replace(tzinfo=each.tzinfo or UTC)
+            for each in (self.modified_after, self.modified_before)
+        )
         return (after is None or at > after) and (before is None or at < before)
 
     def part_bytes(self, total: int) -> int:
@@ -176,10 +179,6 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if self.partition_bytes is not None:
             return self.partition_bytes
         return min(DEFAULT_PART_BYTES, max(_LEAST_PART_BYTES, total // self.partitions))
-
-
-def _aware(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 #: Option -> meaning.

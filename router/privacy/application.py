@@ -20,14 +20,6 @@ from router.records.applications import SERVED, ApplicationRecords
 from router.wire import private
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A request that the router has not answered: its exact form, and when it was made."""
-
-    request: dict[str, Any]
-    requested_ns: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Subscription:
     """A subscription: its exact predicate, and the suites under which the router has it."""
@@ -60,7 +52,8 @@ class PrivateApplication:
     #: The predicates to be declared and subscribed to, by number of the request, until the answer.
     _declaring: dict[int, Predicate] = field(default_factory=dict)
     _asked_for: dict[int, _Subscription] = field(default_factory=dict)
-    _asked: dict[int, _Asked] = field(default_factory=dict)
+    #: The requests without an answer, by number: when each was made, and its exact form.
+    _asked: dict[int, tuple[int, dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def subscriptions(self) -> dict[int, Predicate]:
@@ -82,9 +75,8 @@ class PrivateApplication:
             number: the number of the request.
             fields: the exact ones: `predicate` in the readable notation, `attributes`, `subscription`.
         """
-        asked = {"op": op, **fields}
         if op in SERVED:
-            self._asked[number] = _Asked(asked, time.time_ns())
+            self._asked[number] = time.time_ns(), {"op": op, **fields}
         if op == "send_message":
             message = self.member.message(Message(fields["attributes"]))
             return {"encoded": private.encode_message(message).hex()}
@@ -120,9 +112,7 @@ class PrivateApplication:
             self._changed()
         asked = self._asked.pop(number, None)
         if asked is not None and answer.get("ok") and self.records is not None:
-            self.records.served(
-                time.time_ns(), self.node, self.name, asked.requested_ns, asked.request, answer
-            )
+            self.records.served(time.time_ns(), self.node, self.name, *asked, answer)
 
     def delivered(self, source: int, seq: int, encoded: str) -> Message | None:
         """The message of a delivery; None: it is not for this application."""

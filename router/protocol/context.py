@@ -132,10 +132,6 @@ class MessageCounts:
         if interface < len(self.counts):
             self.counts[interface] = 0
 
-    def unlimit(self) -> None:
-        """From now on no count makes anything due."""
-        self.limit = 2**62
-
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Sets the counts of all other interfaces to 0."""
         kept = set(interfaces)

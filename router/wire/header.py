@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from router.wire.format import (
@@ -120,15 +120,6 @@ def struct_of(fields: Iterable[Field]) -> struct.Struct:
     return struct.Struct("!" + "".join(STRUCT_CODES[layout] for layout in numbers))
 
 
-def offsets_of(fields: Iterable[Field]) -> dict[str, int]:
-    """Field name -> offset of the field, for fields that are all numbers."""
-    offsets, at = {}, 0
-    for field in fields:
-        offsets[field.name] = at
-        at += SIZES[field.layout]
-    return offsets
-
-
 def masks_of(record: Record) -> dict[str, int]:
     """Field name -> mask, for the fields of a record of which all are bits of one u16."""
     masks, free = {}, 16
@@ -138,7 +129,9 @@ def masks_of(record: Record) -> dict[str, int]:
     return masks
 
 
-HEADER_OFFSETS = offsets_of(FIELDS)
+_BEGINS = accumulate((SIZES[field.layout] for field in FIELDS), initial=0)
+#: Field name -> offset of the field.
+HEADER_OFFSETS = {field.name: at for field, at in zip(FIELDS, _BEGINS, strict=False)}
 HEADER = struct_of(FIELDS)
 HEADER_LENGTH = HEADER.size
 #: Names of the frame types by number, for counters and displays.

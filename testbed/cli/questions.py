@@ -96,12 +96,12 @@ def trace_command(arguments: Namespace) -> None:
     """Prints the trace of a message, or the list of messages."""
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import connect, interruptible
-    from testbed.results.trace import find, is_message_id, listed, type_hint
+    from testbed.results.trace import MESSAGE_ID, find, listed, type_hint
     from testbed.results.trace.build import trace
     from testbed.results.trace.show import lines, listing
 
     wanted, message = arguments.run, arguments.message
-    if message is None and wanted is not None and is_message_id(wanted):
+    if message is None and wanted is not None and MESSAGE_ID.fullmatch(wanted):
         wanted, message = None, wanted
     if message is not None and (arguments.where is not None or arguments.missed):
         option = "--missed" if arguments.where is None else "--where"

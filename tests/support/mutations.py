@@ -23,7 +23,6 @@ from captures.rundir import (
     capture_list,
     clock,
     controller,
-    counters,
     document as run_files,
     faults,
     inputs,

@@ -82,10 +82,6 @@ class NormalFilter:
             values == theirs[own] for own, values in mine.items() if own != name
         )
 
-    def with_values(self, name: str, values: ValueSet) -> NormalFilter:
-        """Returns a copy of this filter with other values for one attribute."""
-        return NormalFilter({**self.attributes, name: values})
-
     def failures(self, other: NormalFilter) -> list[str]:
         """Returns the attributes on which `other` allows values, or absence, that this filter excludes.
 

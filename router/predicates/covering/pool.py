@@ -258,7 +258,7 @@ class FilterPool(FilterAlgebra):
         parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
         if len(parts) > len(others):
             return ()
-        return tuple(self.number(filter_.with_values(name, part)) for part in parts)
+        return tuple(self.number(NormalFilter({**filter_.attributes, name: part})) for part in parts)
 
     def _compare(self, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others of its possible covers."""

@@ -22,7 +22,7 @@ from router.predicates.covering import intervals as iv
 from router.predicates.covering.intervals import TOP, Intervals, Key, Parts, after_cone, take_apart
 
 _DOUBLE_TOP = struct.unpack(">q", struct.pack(">d", 1.7976931348623157e308))[0]
-_DOMAINS: dict[Type, tuple[Key, Key]] = {
+DOMAINS: dict[Type, tuple[Key, Key]] = {
     Type.STRING: (b"", TOP),
     Type.INTEGER: (INTEGER_MIN, INTEGER_MAX + 1),
     Type.DOUBLE: (-_DOUBLE_TOP, _DOUBLE_TOP + 1),
@@ -71,7 +71,7 @@ def value_set(kind: Type, constraints: Iterable[Constraint]) -> ValueSet:
     Args:
         constraints: constraints on values of this type.
     """
-    low, high = _DOMAINS[kind]
+    low, high = DOMAINS[kind]
     excluded: list[iv.Interval] = []
     suffix = ""
     substrings = []
@@ -161,12 +161,7 @@ def includes_union(sets: Iterable[ValueSet], b: ValueSet) -> bool:
 
 def everything_with(values: ValueSet) -> ValueSet:
     """Returns the set of all values that have the suffix and the substrings of `values`."""
-    return _with(values, (_DOMAINS[values.type],))
-
-
-def whole_domain(kind: Type) -> tuple[Key, Key]:
-    """Returns the half-open interval of the keys of all values of a type."""
-    return _DOMAINS[kind]
+    return _with(values, (DOMAINS[values.type],))
 
 
 def common_patterns(a: ValueSet, b: ValueSet) -> tuple[str, tuple[str, ...]]:
@@ -179,18 +174,13 @@ def common_patterns(a: ValueSet, b: ValueSet) -> tuple[str, tuple[str, ...]]:
     return a.suffix[len(a.suffix) - length :], tuple(sorted(asked))
 
 
-def pattern_length(values: ValueSet) -> int:
-    """Returns the number of characters of the longest suffix or substring of the set."""
-    return max(map(len, (values.suffix, *values.substrings)))
-
-
 def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
     """Returns a tail and texts that bound what all strings of the set have in common.
 
     Every suffix that all values have is a suffix of the tail, and every substring that all values have is
     contained in one of the texts. The converse does not hold: a part of a text need not be in all values.
     """
-    if values.intervals[0] == _DOMAINS[Type.STRING]:
+    if values.intervals[0] == DOMAINS[Type.STRING]:
         return values.suffix, (values.suffix, *values.substrings)
     for low, high in values.intervals:
         if not (high.startswith(low) and not high[len(low) :].strip(b"\0")):
@@ -225,7 +215,7 @@ def tidy(values: ValueSet) -> ValueSet:
     intervals is closed if its strings lack them; a suffix or substring that all strings of the set have in
     any case is removed.
     """
-    if values.intervals == (_DOMAINS[Type.STRING],):
+    if values.intervals == (DOMAINS[Type.STRING],):
         substrings = _without_implied(values.intervals, values.suffix, values.substrings)
         return ValueSet(Type.STRING, values.intervals, values.suffix, substrings)
     gaps: list[iv.Interval] = []
@@ -243,7 +233,7 @@ def tidy(values: ValueSet) -> ValueSet:
     plain = ValueSet(values.type, iv.union(*kept))
     suffix = (
         ""
-        if includes(ValueSet(Type.STRING, (_DOMAINS[Type.STRING],), values.suffix), plain)
+        if includes(ValueSet(Type.STRING, (DOMAINS[Type.STRING],), values.suffix), plain)
         else values.suffix
     )
     return ValueSet(
@@ -264,7 +254,7 @@ def _without_implied(intervals: Intervals, suffix: str, substrings: tuple[str, .
         if together.find(part) == place and together.find(part, place + 1) < 0:
             candidates.append(part)
         place += len(part) + 1
-    if intervals == (_DOMAINS[Type.STRING],):
+    if intervals == (DOMAINS[Type.STRING],):
         # The empty string is in it, and a cone without a prefix.
         return tuple(candidates)
     intervals_parts = [take_apart(low, high) for low, high in intervals]
@@ -342,7 +332,7 @@ def constraints_of(name: str, values: ValueSet) -> tuple[Constraint, ...]:
 
 def _allowed(constraint: Constraint) -> iv.Interval:
     """The interval (it may be empty) of values that an operator allows; not for `!=`, `*=` and `**`."""
-    bottom, top = _DOMAINS[constraint.type]
+    bottom, top = DOMAINS[constraint.type]
     if constraint.value is None:
         return bottom, top
     low, high = _point(constraint.value)
@@ -403,7 +393,7 @@ def _value(kind: Type, key: Key) -> Value:
 
 
 def _bounds(kind: Type, low: Key, high: Key) -> list[tuple[Operator, Value]]:
-    bottom, top = _DOMAINS[kind]
+    bottom, top = DOMAINS[kind]
     bounds: list[tuple[Operator, Value]] = []
     if kind is Type.STRING:
         return _string_bounds(low, high)

@@ -37,7 +37,7 @@ from router.predicates import EVERYTHING, Constraint, Filter, Operator, Predicat
 from router.predicates.covering.algebra import simplify
 from router.predicates.covering.normal import Attribute, NormalFilter, merge, normalise
 from router.predicates.covering.pool import POOL
-from router.predicates.covering.values import ValueSet, common_patterns, pattern_length, whole_domain
+from router.predicates.covering.values import DOMAINS, ValueSet, common_patterns
 
 #: Bytes of names and strings that count as one constraint.
 _BYTES = 160
@@ -196,7 +196,7 @@ class _Column:
 
     def __init__(self, attribute: Attribute, filters: list[NormalFilter]) -> None:
         kind = attribute[1]
-        bottom, top = whole_domain(kind)
+        bottom, top = DOMAINS[kind]
         sets = [filter_.attributes[attribute[0]] for filter_ in filters if attribute in filter_.signature]
         ends = {end for values in sets for end in (values.intervals[0][0], values.intervals[-1][1])}
         self._bounds: list[Any] = sorted(ends - {bottom, top})
@@ -253,7 +253,7 @@ class _Column:
 
 
 def _pattern_share(values: ValueSet) -> float:
-    return 1 / (1 + pattern_length(values))
+    return 1 / (1 + max(map(len, (values.suffix, *values.substrings))))
 
 
 class _Merging:

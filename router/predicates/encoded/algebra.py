@@ -75,16 +75,12 @@ def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:
         for start in range(0, len(left), _COMPARED):
             group = left[start : start + _COMPARED]
             merged = _merged(group, len(group) * goal // len(left))
-            smaller.update(dict.fromkeys(sorted(merged, key=_by_suite)))
+            smaller.update(dict.fromkeys(sorted(merged, key=lambda each: (each.suite, order(each)))))
         if len(smaller) > (goal if goal == filters else goal + len(left) // 8):
             # Nearly every filter of a group has a suite of its own.
             smaller = dict.fromkeys(_one_a_suite(smaller))
         left = list(smaller)
     return BloomPredicate(minimal(_merged(left, filters) if len(left) > filters else left))
-
-
-def _by_suite(filter_: BloomFilter) -> tuple[Suite, tuple[int, Suite, int]]:
-    return filter_.suite, order(filter_)
 
 
 def _one_a_suite(filters: Iterable[BloomFilter]) -> list[BloomFilter]:

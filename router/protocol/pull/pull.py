@@ -43,7 +43,7 @@ class RequestPolicy:
         """From now on: `never`."""
         self._policy = "never"
         self._periodic_at = None
-        self.messages.unlimit()
+        self.messages.limit = 2**62  # no count makes anything due
 
     def next_deadline(self, askable: Iterable[int]) -> float | None:
         """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""

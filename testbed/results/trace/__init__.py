@@ -135,7 +135,7 @@ class Trace:
         return f"r{node} {self.names[node]}" if node in self.names else f"r{node}"
 
 
-_MESSAGE_ID = re.compile(r"(\d+):(\d+)")
+MESSAGE_ID = re.compile(r"(\d+):(\d+)")
 _WHOLE = 1 << 64
 
 
@@ -153,13 +153,9 @@ class Listed:
     message: str
 
 
-def is_message_id(text: str) -> bool:
-    return _MESSAGE_ID.fullmatch(text) is not None
-
-
 def message_id(text: str) -> tuple[int, int]:
     """Returns source and number of a name such as 3:17; raises InputError."""
-    parsed = _MESSAGE_ID.fullmatch(text)
+    parsed = MESSAGE_ID.fullmatch(text)
     if parsed is None:
         raise InputError(f"{text}: expected SOURCE:NUMBER, such as 3:17")
     return int(parsed[1]), int(parsed[2])
