@@ -39,7 +39,7 @@ class LostError(RuntimeError):
 
 
 class Answer(NamedTuple):
-    """What a task has found on its machine, and what its program has printed."""
+    """The findings of a task on its machine, and the output of its program."""
 
     key: str  # `machine_key`
     name: str

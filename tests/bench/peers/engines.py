@@ -1,4 +1,4 @@
-"""What the peers are compared with: our engines, and a database."""
+"""Engines beside the peers: those of routers, and a database."""
 
 from __future__ import annotations
 

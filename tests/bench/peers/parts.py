@@ -1,4 +1,4 @@
-"""What several peers need of boxes: domains in a power of 2 of parts, rows by slot, counting down."""
+"""Parts of several peers: domains in a power of 2 of parts, rows by slot, counting down."""
 
 from __future__ import annotations
 

@@ -91,8 +91,10 @@ def _search(state: Tuple, slots: Array, keys: Array, found: Array) -> I64:
 
 
 class Tama(ListPeer):
-    """List 0: filters without intervals. Then for each slot: the nodes, by 1 for the root, 2n and 2n + 1 for
-    the children of n; behind them the leaves' lists of intervals that cover them partly.
+    """Filters in lists by the nodes of a tree for each slot.
+
+    List 0 has the filters without intervals. Then come for each slot the nodes, by 1 for the root, 2n and
+    2n + 1 for the children of n; behind them the leaves' lists of intervals that cover them partly.
 
     Attributes:
         depth: of a tree, at most; a domain of fewer keys has a lower tree.

@@ -163,7 +163,7 @@ class Attack:
 
 
 def of_controller(*frames: tuple[FrameType, int, int, Body], counted: str = "") -> Attack:
-    """Frames of the controller: type, sequence number, epoch and body. What is counted changes nothing."""
+    """Frames of the controller, by type, sequence number, epoch and body; a counted frame changes nothing."""
     made = tuple(Frame(kind, NODE, seq, epoch, 1, body) for kind, seq, epoch, body in frames)
     return Attack(made, CONTROLLER_SOURCE, not counted, {counted: 1} if counted else {})
 
