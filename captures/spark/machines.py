@@ -103,6 +103,7 @@ def anywhere(spark: Session, processors: int, *program: str, payload: bytes) -> 
 
     Raises:
         LostError: the task was lost; the program may go on for some time.
+        SessionError: for ten minutes no worker had so many processors.
     """
     profile = ResourceProfileBuilder().require(TaskResourceRequests().cpus(processors)).build
     data: RDD[int] = spark.sparkContext.parallelize([0], 1)
@@ -112,10 +113,11 @@ def anywhere(spark: Session, processors: int, *program: str, payload: bytes) -> 
     except (Py4JError, PySparkException) as error:
         if "[SPARK_JOB_CANCELLED]" in str(error) or not internals.context_runs(spark.sparkContext):
             raise
+        problem = failed(error, spark.sparkContext.master, None)
+        if "BarrierJobSlotsNumberCheckFailed" in str(error) or "SPARK-24819" in str(error):
+            raise problem from error
         lost = "ExecutorLostFailure" in str(error)
-        raise LostError(
-            "its worker was lost" if lost else str(failed(error, spark.sparkContext.master, None))
-        ) from error
+        raise LostError("its worker was lost" if lost else str(problem)) from error
 
 
 def _run_tasks(data: RDD[int], *program: str, payload: bytes) -> list[Answer]:

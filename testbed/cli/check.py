@@ -23,7 +23,7 @@ from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring
 from testbed.machine.checks import check_machine, compiled_code, lacking_properties, open_vswitch
 from testbed.machine.probes import kernel_features
-from testbed.support.errors import MachineError, RunError
+from testbed.support.errors import InputError, MachineError, RunError
 from testbed.support.run_state import live_runs
 from testbed.terminal import put
 from testbed.terminal.numbers import counted
@@ -58,14 +58,15 @@ def check_command(arguments: Namespace) -> int:
         put(f"  {heading:11} {text}")
     if (warning := made.warning(experiment)) is not None:
         put(f"warning: {warning}")
+    here = arguments.master.startswith("local")
     # Only root can ask the kernel.
-    lacking = lacking_properties(experiment) if os.geteuid() == 0 else None
+    lacking = lacking_properties(experiment) if here and os.geteuid() == 0 else None
     refused = [] if lacking is None else [lacking]
-    if not arguments.force:
+    if here and not arguments.force:
         refused += shortages(needed, capacity(arguments.runs))
     for reason in refused:
         put(f"refused here: {reason}")
-    if not arguments.master.startswith("local"):
+    if not here:
         _check_machines(experiment, arguments.master)
     if refused:
         put("`cbcb simulate` needs none of this")
@@ -192,15 +193,17 @@ def clean_arguments(parser: ArgumentParser) -> None:
 def clean_command(arguments: Namespace) -> int:
     """Prints what was removed and which live runs were left alone.
 
-    Returns 0, or the status of a machine of a cluster that was not cleaned.
+    Returns 0, or 1 if a machine of a cluster was not cleaned.
     """
     if arguments.master is not None:
+        if arguments.master.startswith("local"):
+            raise InputError(f"--master {arguments.master}: expected a cluster, spark://HOST:PORT")
         from captures.spark.machines import SETTINGS
         from captures.spark.session import spark_session
         from testbed.evaluation.sweeps.machines import clean
 
         with spark_session(arguments.master, more=SETTINGS) as spark:
-            return max(each.status or 0 for each in clean(spark, put))
+            return int(any(each.status for each in clean(spark, put)))
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
     cleaned = clean_dead_runs()

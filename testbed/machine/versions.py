@@ -93,6 +93,10 @@ def tool_versions() -> dict[str, str]:
     return {name: words[0] if words else "unknown" for name, words in found.items()}
 
 
+#: Endings of sources: modules, queries, and tables such as those of the wire format.
+_SOURCES = {".py", ".sql", ".toml"}
+
+
 @cache
 def source_version(measure: str = "") -> Source:
     """The version of the project, the commit of the checkout that this code belongs to, and its digest.
@@ -115,8 +119,8 @@ def source_version(measure: str = "") -> Source:
 def code_digest(measure: str = "") -> str | None:
     """A digest of the sources that a run imports; None where they are no files, as on workers of a cluster.
 
-    The sources are the modules of the project without those that only show what a run has left. Installed
-    packages are not in it: the manifest has their versions.
+    The sources are the modules, queries and tables of the project without those that only show what a run
+    has left. Installed packages are not in it: the manifest has their versions.
 
     Args:
         measure: a function `module:function` that measures runs: the source of its module and those of
@@ -128,10 +132,11 @@ def code_digest(measure: str = "") -> str | None:
     module = measure.partition(":")[0]
     digest = hashlib.sha256(inspect.getsource(import_module(module)).encode() if module else b"")
     for package in ("captures", "router", "testbed", "topos"):
-        for path in sorted((_ROOT / package).rglob("*.py")):
+        for path in sorted((_ROOT / package).rglob("*.*")):
             name = path.relative_to(_ROOT)
             # A lock of Emacs, `.#name.py`, is a link that leads nowhere.
-            if not any(map(name.is_relative_to, left_out)) and path.is_file():
+            kept = path.suffix in _SOURCES and not any(map(name.is_relative_to, left_out))
+            if kept and path.is_file():
                 digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

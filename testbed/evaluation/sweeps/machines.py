@@ -19,7 +19,7 @@ from captures.spark.session import Session, SessionError
 from testbed.evaluation.sweeps.job import Row, row_of
 from testbed.evaluation.sweeps.spec import Job, identity
 from testbed.results.archive import SUFFIX, import_run
-from testbed.support.errors import MachineError, RunError
+from testbed.support.errors import InputError, MachineError, RunError
 
 _PROGRAM = "testbed.evaluation.sweeps.machine_run"
 #: Times that a run is begun on machines that are lost.
@@ -82,21 +82,27 @@ class Machines:
                 )
                 if answer.status in (0, MachineError.status):
                     self._require([answer])
-                    return self._kept(b"".join(answer.output))
+                    try:
+                        return self._kept(job, b"".join(answer.output))
+                    except (InputError, ValueError) as error:
+                        return row_of(job, error)
                 cause = f"{answer.name}: status {answer.status}: {answer.errors.rpartition(chr(10))[2]}"
             except LostError as error:
                 cause = str(error)
             self._note(f"run {job.number}: {cause}; {'it is begun again' if left else 'given up'}")
         return row_of(job, RunError(f"begun {_TRIES} times: {cause}"))
 
-    def _kept(self, output: bytes) -> Row:
-        row, _, archive = output.partition(b"\n")
+    def _kept(self, job: Job, output: bytes) -> Row:
+        line, _, archive = output.partition(b"\n")
+        row = msgspec.json.decode(line, type=Row)
         if archive:
             with tempfile.NamedTemporaryFile(suffix=SUFFIX) as file:
                 file.write(archive)
                 file.flush()
                 import_run(Path(file.name), self._runs)
-        return msgspec.json.decode(row, type=Row)
+        elif row["error"] is None and not job.measure:
+            self._note(f"run {job.number}: its folder is too large to come back; the results are kept")
+        return row
 
     def clean(self) -> None:
         """Cleans the machines, and names those that do not answer."""

@@ -32,7 +32,7 @@ from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest
 from testbed.results.report.render import SWEEP_PAGE, write_page
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, MachineError
 from testbed.terminal.progress import Progress
 
 #: Wall seconds after which the progress is shown although no simulation has ended.
@@ -60,7 +60,7 @@ def run_and_keep(
         The rows by identity.
 
     Raises:
-        SessionError: of simulations: Spark does not start, or ends by itself; the rows so far are kept.
+        SessionError: Spark does not start, or ends by itself; the rows so far are kept.
         MachineError: a machine cannot emulate what is to be emulated.
         InputError: sources of the testbed changed meanwhile.
     """
@@ -93,7 +93,13 @@ def run_and_keep(
                     task = (
                         machines.row if machines else partial(_simulated, spark, str(runs) if keep else None)
                     )
-                    _in_parallel(spark, jobs, task, ended, show)
+                    try:
+                        _in_parallel(spark, jobs, task, ended, show)
+                    except MachineError:
+                        # A machine that came late; the other runs, interrupted, take themselves down.
+                        if machines:
+                            machines.clean()
+                        raise
                     if machines:
                         machines.clean()
     finally:
@@ -133,21 +139,23 @@ def _in_parallel(
     """Calls `task`, which has Spark run a job, in threads, and `ended` and `show` in this one."""
     # On a cluster, executors arrive after the session.
     at_once = 2 * max(2, spark.sparkContext.defaultParallelism)
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
-        under_way = {pool.submit(task, job) for job in jobs}
-        try:
-            while under_way:
-                done, under_way = wait(under_way, _SHOWN_S, FIRST_COMPLETED)
-                if not done:
-                    show()
-                for future in done:
-                    ended(future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            # A signal to the whole process group ends the JVM too.
-            with suppress(Py4JError, OSError):
-                spark.sparkContext.cancelAllJobs()
-            raise
+    pool = ThreadPoolExecutor(max_workers=at_once)
+    under_way = {pool.submit(task, job) for job in jobs}
+    try:
+        while under_way:
+            done, under_way = wait(under_way, _SHOWN_S, FIRST_COMPLETED)
+            if not done:
+                show()
+            for future in done:
+                ended(future.result())
+    except BaseException:
+        # A signal to the whole process group ends the JVM too.
+        with suppress(Py4JError, OSError):
+            spark.sparkContext.cancelAllJobs()
+        raise
+    finally:
+        # Spark cancels no job that waits for workers: its thread ends with the session.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def emulated(job: Job, runs: Path, progress: Progress, engine: str, master: str = "") -> Measured:
