@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from functools import lru_cache
-from typing import Any
 
 from router.predicates import Message
 from router.predicates.printer import format_message
@@ -30,8 +30,8 @@ from router.recording import (
     COUNT,
     FORWARD,
     INTERFACE,
-    as_json,
     describe_frame,
+    message_json,
     read_message,
     read_whole_frame,
 )
@@ -41,16 +41,30 @@ from router.wire.codec import whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
 
-#: Types of actions beside `FORWARD`: send a frame; deliver the message of the event.
-_SEND, _SEND_TO_CONTROLLER, _DELIVER = 2, 3, 4
+
+class _ActionType(IntEnum):
+    #: Send the received frame with the hop limit reduced by one.
+    FORWARD = FORWARD
+    SEND = 2
+    SEND_TO_CONTROLLER = 3
+    #: Deliver the message of the event.
+    DELIVER = 4
+    DELIVER_OTHER = 5
+    ACCEPTED = 6
+    REFUSED = 7
+
+
+_FORWARD, _SEND, _SEND_TO_CONTROLLER = (
+    bytes((action_type,))
+    for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
+)
 #: The beginning of a delivery: type, source and sequence number of a message; applications follow.
 _DELIVERED = struct.Struct("<BIQ")
+#: An acceptance: type, application, source and sequence number of its message.
+_ACCEPTANCE = struct.Struct("<BIIQ")
 #: An application; the length of bytes that follow.
 _APPLICATION, _LENGTH = struct.Struct("<I"), struct.Struct("<I")
-#: Types of actions that are written as a list in JSON: a delivery of another message, and the answers to
-#: requests, as their fields.
-_OF_FIELDS: dict[type, int] = {events.Deliver: 5, events.Accepted: 6, events.Refused: 7}
-#: Likewise actions of services, as their application and their record.
+#: Actions of services, and their codes.
 SERVICE_ACTIONS: dict[type[events.ServiceAction], int] = {
     Registered: 32,
     Unregistered: 33,
@@ -68,28 +82,33 @@ def encode_actions(event: events.Event, actions: Iterable[events.Action]) -> byt
         if isinstance(action, events.Send):
             ports = _ports(action.interfaces)
             if isinstance(event, events.FrameReceived) and _passes_on(event.frame, action.frame):
-                pieces += (bytes((FORWARD,)), ports)
+                pieces += (_FORWARD, ports)
             else:
-                pieces += (bytes((_SEND,)), ports, *_sized_frame(action.frame))
+                pieces += (_SEND, ports, *_sized_frame(action.frame))
         elif isinstance(action, events.SendToController):
-            pieces += (bytes((_SEND_TO_CONTROLLER,)), *_sized_frame(action.frame))
-        elif isinstance(action, events.Deliver) and action.message is _message_of(event):
-            pieces.append(encode_delivery(action))
-        elif isinstance(action, events.ServiceAction):
-            pieces += _listed(SERVICE_ACTIONS[type(action)], [action.application, action.record()])
+            pieces += (_SEND_TO_CONTROLLER, *_sized_frame(action.frame))
         else:
-            fields = [as_json(getattr(action, name)) for name in action.__slots__]
-            pieces += _listed(_OF_FIELDS[type(action)], fields)
+            pieces.append(_action(event, action))
     return b"".join(pieces)
 
 
-def _listed(code: int, values: list[Any]) -> tuple[bytes, bytes]:
-    return bytes((code,)), _sized(to_json(values))
+def _action(event: events.Event, action: events.Action) -> bytes:
+    if isinstance(action, events.Deliver):
+        if action.message is _message_of(event):
+            return encode_delivery(action)
+        return encode_delivery(action, _ActionType.DELIVER_OTHER) + _sized(message_json(action.message))
+    if isinstance(action, events.Accepted):
+        return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
+    if isinstance(action, events.ServiceAction):
+        code = SERVICE_ACTIONS[type(action)]
+        return bytes((code,)) + _sized(to_json([action.application, action.record()]))
+    assert isinstance(action, events.Refused)
+    return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
 
-def encode_delivery(action: events.Deliver) -> bytes:
+def encode_delivery(action: events.Deliver, action_type: int = _ActionType.DELIVER) -> bytes:
     """Encodes a delivery of the message of the event, without the message."""
-    return _DELIVERED.pack(_DELIVER, action.source, action.seq) + _applications(action.apps)
+    return _DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
 
 
 def _passes_on(came: Frame, goes: Frame) -> bool:
@@ -144,43 +163,39 @@ def _described(event: events.Event, data: bytes) -> Iterator[str]:
             fields = " ".join(f"{name}={value}" for name, value in record.items() if name != "event")
             yield f"{record['event']}{'' if app is None else f' for application {app}'}: {fields}"
             continue
-        code = data[at]
+        action_type = _ActionType(data[at])
         at += 1
-        if code in (FORWARD, _SEND):
+        if action_type in (_ActionType.FORWARD, _ActionType.SEND):
             ports, at = _list(INTERFACE, data, at)
-            if code == FORWARD:
+            if action_type is _ActionType.FORWARD:
                 yield f"pass on through interfaces {listed(ports)}"
             else:
                 frame, at = _take(data, at)
                 yield f"send through interfaces {listed(ports)}: {_frame_or_text(frame)}"
-        elif code == _SEND_TO_CONTROLLER:
+        elif action_type is _ActionType.SEND_TO_CONTROLLER:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"
-        elif code == _DELIVER:
+        elif action_type in (_ActionType.DELIVER, _ActionType.DELIVER_OTHER):
             _, source, seq = _DELIVERED.unpack_from(data, at - 1)
             apps, at = _list(_APPLICATION, data, at - 1 + _DELIVERED.size)
-            if isinstance(event, events.SendMessage):
+            if action_type is _ActionType.DELIVER_OTHER:
+                text, at = _take(data, at)
+                message = read_message(text)
+            elif isinstance(event, events.SendMessage):
                 message = event.message
             elif isinstance(event, events.FrameReceived) and isinstance(event.frame.body, _MESSAGES):
                 message = message_of(event.frame.body)
             else:
                 raise ValueError("a delivery of a message that the event does not have")
-            yield _delivery(apps, source, seq, message)
+            yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
+        elif action_type is _ActionType.ACCEPTED:
+            _, app, source, seq = _ACCEPTANCE.unpack_from(data, at - 1)
+            at += _ACCEPTANCE.size - 1
+            yield f"accepted from application {app} as {source}/{seq}"
         else:
-            content, at = _take(data, at)
-            match code, json.loads(content):  # the types of `_OF_FIELDS`
-                case 5, [apps, source, seq, message]:
-                    yield _delivery(apps, source, seq, read_message(message))
-                case 6, [app, source, seq]:
-                    yield f"accepted from application {app} as {source}/{seq}"
-                case 7, [app, reason]:
-                    yield f"refused to application {app}: {reason}"
-                case _:
-                    raise ValueError(f"no action is of type {code}")
-
-
-def _delivery(apps: Iterable[int], source: int, seq: int, message: Message) -> str:
-    return f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
+            (app,) = _APPLICATION.unpack_from(data, at)
+            reason, at = _take(data, at + _APPLICATION.size)
+            yield f"refused to application {app}: {reason.decode()}"
 
 
 def _frame_or_text(data: bytes) -> str:

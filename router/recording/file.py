@@ -40,7 +40,7 @@ from router.records.json_file import to_json
 from router.wire.codec import WholeFrame
 
 _MAGIC = b"CBCB-REC"
-_VERSION = 5
+_VERSION = 4
 _HEAD = struct.Struct("<8sBI")
 _CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
@@ -369,8 +369,7 @@ class Recording:
                             (at,) = _F64.unpack_from(content)
                             received = decode_event(code, content[8:])
                             # Events that the next CLOCK record follows may be of the next rate already.
-                            since_ns = round((at - clocks.experiment_s) / clocks.rate * 1e9)
-                            latest_ns = max(latest_ns, clocks.wall_ns + since_ns)
+                            latest_ns = max(latest_ns, _wall_ns(clocks, at))
                             event = (number, at, latest_ns, received)
                     except (ValueError, ArithmeticError, struct.error) as error:
                         raise RecordingError(f"{self.path}: byte {place}: {error}") from error
@@ -421,3 +420,8 @@ class Recording:
         left = size - file.tell() + len(head)
         self.cut = f"its last {left} bytes are part of a record that was not finished"
         return None
+
+
+def _wall_ns(clocks: Reading, at: float) -> int:
+    """The wall clock (ns) at a time of the router's clock, from the last reading of both."""
+    return clocks.wall_ns + round((at - clocks.experiment_s) / clocks.rate * 1e9)
