@@ -40,7 +40,7 @@ COMMANDS = {
     "report": ("runs", "write the report of a run again"),
     "compare": ("runs", "show the keys of several runs side by side, and their curves over each other"),
     "replay": (
-        "questions",
+        "replay",
         "hand what live routers recorded to the protocol core again, and compare its answers",
     ),
     "query": ("questions", "ask in SQL about the tables of a run (docs/reference/tables.md)"),
