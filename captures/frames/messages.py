@@ -79,6 +79,16 @@ def may_be_skipped(tlv: int) -> bool:
 
 
 @callee
+def _end_of_tlv(at: int, end: int) -> int:
+    """Where the TLV at `at` ends; -1: beyond `end`."""
+    value = at + TLV_HEADER_LENGTH
+    if value > end:
+        return -1
+    behind = value + load_u32(at + 1)
+    return behind if behind <= end else -1
+
+
+@callee
 def _attributes_of(at: int, end: int, names: Any) -> int:
     """How many attributes the body [at, end) has; -1: it is left to the codec.
 
@@ -88,13 +98,10 @@ def _attributes_of(at: int, end: int, names: Any) -> int:
     """
     known = 0
     while at < end:
-        name = at + TLV_HEADER_LENGTH
-        if name > end:
+        behind = _end_of_tlv(at, end)
+        if behind < 0:
             return -1
-        behind = name + load_u32(at + 1)
-        if behind > end:
-            return -1
-        tlv = load_u8(at)
+        tlv, name = load_u8(at), at + TLV_HEADER_LENGTH
         at = behind
         if tlv != ATTRIBUTE:
             if not may_be_skipped(tlv):
@@ -248,13 +255,10 @@ def _constraints_of(at: int, end: int, base: int, items: Any, count: int) -> int
     """
     connective = _FIRST
     while at < end:
-        name = at + TLV_HEADER_LENGTH
-        if name > end:
+        behind = _end_of_tlv(at, end)
+        if behind < 0:
             return -1
-        behind = name + load_u32(at + 1)
-        if behind > end:
-            return -1
-        tlv = load_u8(at)
+        tlv, name = load_u8(at), at + TLV_HEADER_LENGTH
         at = behind
         if tlv != FILTER:
             if not may_be_skipped(tlv):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,20 @@ def clean(spark: Session, put: Callable[[str], None]) -> list[Answer]:
         for line in (b"".join(each.output).decode() + each.errors).splitlines():
             put(f"{each.name}: {line}")
     return answers
+
+
+@contextmanager
+def cleaned(machines: Machines) -> Iterator[Machines]:
+    """Cleans the machines at the end, also where a machine that came late is refused.
+
+    After other errors no machine may answer; there, interrupted runs take themselves down.
+    """
+    try:
+        yield machines
+    except MachineError:
+        machines.clean()
+        raise
+    machines.clean()
 
 
 class Machines:

@@ -24,7 +24,7 @@ from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import POINTS, RUNS, SEED, SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, accounted, kept, row_of, simulate_in_worker
-from testbed.evaluation.sweeps.machines import Machines
+from testbed.evaluation.sweeps.machines import Machines, cleaned
 from testbed.evaluation.sweeps.plots import save
 from testbed.evaluation.sweeps.spec import Job, Spec
 from testbed.evaluation.sweeps.statistics import point_table
@@ -32,7 +32,7 @@ from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.machine.versions import code_digest
 from testbed.results.report.render import SWEEP_PAGE, write_page
-from testbed.support.errors import InputError, MachineError
+from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 
 #: Wall seconds after which the progress is shown although no simulation has ended.
@@ -89,19 +89,12 @@ def run_and_keep(
                     ended(row_of(job, lambda job: emulated(job, runs, progress, "spark", master)))
             else:
                 with spark_session(master, log, more=SETTINGS if emulates else None) as spark:
-                    machines = Machines(spark, jobs, runs, progress.note) if emulates else None
-                    task = (
-                        machines.row if machines else partial(_simulated, spark, str(runs) if keep else None)
-                    )
-                    try:
+                    if emulates:
+                        with cleaned(Machines(spark, jobs, runs, progress.note)) as machines:
+                            _in_parallel(spark, jobs, machines.row, ended, show)
+                    else:
+                        task = partial(_simulated, spark, str(runs) if keep else None)
                         _in_parallel(spark, jobs, task, ended, show)
-                    except MachineError:
-                        # A machine that came late; the other runs, interrupted, take themselves down.
-                        if machines:
-                            machines.clean()
-                        raise
-                    if machines:
-                        machines.clean()
     finally:
         # Workers and parts of emulations load modules while the sweep goes on.
         if jobs[0].source.get("code") != code_digest(jobs[0].measure):

@@ -61,21 +61,13 @@ class BitVectors(Rein):
         shape = boxes.slots, self.buckets, (boxes.room + 63) // 64
         if 8 * np.prod(shape) > _MOST:
             raise MemoryError(f"{8 * np.prod(shape) / 1e9:,.0f} GB of bitmaps")
-        super().__init__(boxes)
         self._outside = np.zeros(shape, np.int64)
-        self._set_outside(0, boxes.room, 1)
+        super().__init__(boxes)
 
     @property
     def state(self) -> tuple[Any, ...]:
         return *super().state, self._outside
 
-    def _set_outside(self, first: int, last: int, on: int) -> None:
+    def _set(self, first: int, last: int, on: int) -> None:
+        super()._set(first, last, on)
         _set_outside(self.layout, self.boxes.state, self._outside, first, last, on)
-
-    def _insert(self, number: int) -> None:
-        super()._insert(number)
-        self._set_outside(number, number + 1, 1)
-
-    def _delete(self, number: int) -> None:
-        super()._delete(number)
-        self._set_outside(number, number + 1, 0)
