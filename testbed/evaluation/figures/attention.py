@@ -6,7 +6,7 @@ Runs are simulated, judged and counted without files of their traffic.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -174,16 +174,27 @@ class Attention(Reproduction, page="attention"):
 
     def panels(self, results: Results) -> list[Panel]:
         curves = _curves(results)
-        saved, control, starved = (
-            {name: results.curves_over(cases.values(), "max", key) for name, cases in curves.items()}
-            for key in ("saved_bandwidth", "control_overhead", "starvation")
-        )
+        found = {
+            key: {name: results.curves_over(cases.values(), "max", key) for name, cases in curves.items()}
+            for key in ("saved_bandwidth", "control_overhead", "starvation", "entries_share", "delay_s")
+        }
         predicted = {most: _fluid(case.facts).saved_bandwidth() for most, case in curves["EON"].items()}
-        saved["fluid model"] = [[(float(most), share) for most, share in predicted.items()]]
+        found["saved_bandwidth"]["fluid model"] = [
+            [(float(most), share) for most, share in predicted.items()]
+        ]
+        saves = {f"paper: {strategy.upper()}": share for strategy, share in PAPER_SAVES.items()}
+        texts: Sequence[tuple[str, str, Mapping[str, float]]] = (
+            ("(a) saved bandwidth", "saved against CBR", saves),
+            ("(b) control", "share of CBR's", {"paper: at most": CONTROL}),
+            ("(c) starvation", "starved rounds", {"paper: at most": STARVED}),
+            ("(d) active entries of tables", "share of CBR's", {"CBR": 1.0}),
+            ("(e) age of a publication when delivered", "s", {}),
+        )
         return [
-            Panel("(a) saved bandwidth", "saved against CBR", saved, x="Max", points=True),
-            Panel("(b) control", "share of CBR's", control, x="Max", points=True),
-            Panel("(c) starvation", "starved rounds", starved, x="Max", points=True),
+            Panel(title, y, each, x="Max", paper=paper, percent=y != "s", points=True)
+            for (title, y, paper), each in zip(texts, found.values(), strict=True)
+            # Emulations do not measure tables and delays.
+            if any(each.values())
         ]
 
 

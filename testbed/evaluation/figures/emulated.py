@@ -97,7 +97,8 @@ class EmulatedBesideSimulated(Reproduction, page="emulated", _COMMANDS=_COMMANDS
         found = []
         for name in EMULATIONS:
             halves = (FIGURES[name]().panels(_half(results, name, half)) for half in _HALVES)
-            for pair in zip(*halves, strict=True):
+            # Simulations come last, and may measure more.
+            for pair in zip(*halves, strict=False):
                 curves = {
                     f"{label}, {half}": own
                     for half, panel in zip(_HALVES, pair, strict=True)

@@ -60,12 +60,16 @@ class Precision(Reproduction, page="precision"):
             )
 
     def panels(self, results: Results) -> list[Panel]:
-        cases = results.where(encoding="slides")
-        curves = results.lines(
-            cases, lambda case: f"{case.facts['bits']}/{case.facts['hashes']}", "attributes", "fill"
+        cases, x = results.where(encoding="slides"), "attributes of a message"
+        rates, predicted, filled = (
+            results.lines(cases, lambda case: "{bits}/{hashes}".format_map(case.facts), "attributes", key)
+            for key in ("hash_rate", "predicted_hash_rate", "fill")
         )
-        title, x = "Share of bits set, encoding slides", "attributes of a message"
-        return [Panel(title, "share", curves, x=x, points=True)]
+        formulas = {label: curves[0] for label, curves in predicted.items() if curves}
+        return [
+            Panel("False matches by the hash", "of the pairs", rates, x=x, formulas=formulas, points=True),
+            Panel("Share of bits set", "share", filled, x=x, points=True),
+        ]
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:

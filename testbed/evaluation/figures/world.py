@@ -26,8 +26,12 @@ _STATIC = (
     *(f"flooding, {_SPT}", f"multicast-4, {_SPT}", _MANY, f"topics, {_TREE}", _OVERLAY, _PIF, f"ips, {_SPT}"),
 )
 _CHANGING = (
-    *(f"{each}, {_SPT}" for each in ("flooding", "multicast-16", "drp", "pif-strict")),
+    f"flooding, {_SPT}",
     *(f"{each}, {_TREE}" for each in ("topics", "topics + SRs")),
+    *(
+        ", ".join(each)
+        for each in product(("multicast-16", "drp", "psf", "pif-strict", "pif-classes"), LAYERS)
+    ),
     *(", ".join(each) for each in product(("pif", "pif + SRs", "ips"), LAYERS)),
 )
 _REQUESTS = {"sr_policy": "periodic", "sr_period_s": 5, "ur_freshness_s": 5}
@@ -127,7 +131,7 @@ class World(Reproduction, page="world"):
                 medians = [results.median(case, key) for case in results.where(of=of, way=way)]
                 bounds = sorted({f"{min(medians):.3g}", f"{max(medians):.3g}"}, key=float)
                 rows.setdefault(way, [way]).append(" to ".join(bounds))
-            found.append(Table(title, ("", *_COSTS.values()), [*rows.values()]))
+            found.append(Table(title, ("", *_COSTS.values()), [*rows.values()], on_page=of == "local"))
         return found
 
 
