@@ -21,7 +21,7 @@ _MOST = 2 << 30
 
 @kernel
 def _search(state: Tuple, slots: Array, keys: Array, found: Array) -> I64:
-    (lowest, scale, cells), lists, space, marks, outside = state
+    (lowest, scale, cells, _), lists, space, marks, outside = state
     mark_absent(space, marks, slots, keys)
     failed = marks[2]
     for attribute in range(len(slots)):
@@ -38,7 +38,7 @@ def _search(state: Tuple, slots: Array, keys: Array, found: Array) -> I64:
 @kernel
 def _set_outside(layout: Tuple, boxes: Tuple, outside: Array, first: I64, last: I64, on: I64) -> None:
     """Sets the bits of filters to 0 or 1, in the cells that their intervals do not reach."""
-    lowest, scale, cells = layout
+    lowest, scale, cells, _ = layout
     start, count, slot, low, high = boxes
     for filter_ in range(first, last):
         word, bit = filter_ >> 6, 1 << (filter_ & 63)

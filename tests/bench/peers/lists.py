@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from router.native import I64, Array, Tuple
-from tests.bench.peers import Boxes, Ints, Longs, Peer, kernel
+from tests.bench.peers import Boxes, Ints, Longs, Peer, kernel, part_of, scales
 
 #: Entries that are made at a time.
 _CHUNK = 1 << 20
@@ -110,16 +109,18 @@ class ListPeer(Peer):
         enter: the kernel, (layout, boxes, first, last, numbers, filters, bounds) -> (next, entries): writes
             the entries of the filters first to next - 1 to the last three arguments, of as many filters as
             there is room for; a filter whose count is -1 has none.
-        layout: the arrays that `enter` reads, in a tuple.
+        layout: the arrays that `enter` reads, in a tuple; `_layout` unless a property says otherwise.
         lists: the lists.
     """
 
     bounded: ClassVar[bool] = False
     enter: ClassVar[Callable[..., tuple[int, int]]]
 
+    _layout: tuple[Any, ...]
+
     @property
-    @abstractmethod
-    def layout(self) -> tuple[Any, ...]: ...
+    def layout(self) -> tuple[Any, ...]:
+        return self._layout
 
     def __init__(self, boxes: Boxes) -> None:
         super().__init__(boxes)
@@ -145,3 +146,48 @@ class ListPeer(Peer):
     def _delete(self, number: int) -> None:
         for entries in self._entries(number, number + 1):
             self.lists.discard(entries)
+
+
+@kernel
+def _enter(
+    layout: Tuple, boxes: Tuple, first: I64, last: I64, numbers: Array, filters: Array, bounds: Array
+) -> Tuple:
+    lowest, scale, buckets, kinds = layout
+    start, count, slot, low, high = boxes
+    used = 0
+    for filter_ in range(first, last):
+        if used + 2 * count[filter_] > len(numbers):
+            return filter_, used
+        for row in range(start[filter_], start[filter_] + count[filter_]):
+            own = slot[row]
+            base = kinds * buckets * own
+            lower = part_of(low[row], lowest[own], scale[own], buckets)
+            filters[used], bounds[used] = filter_, low[row]
+            if kinds == 3 and low[row] == high[row]:
+                numbers[used] = base + 2 * buckets + lower
+                used += 1
+                continue
+            upper = part_of(high[row], lowest[own], scale[own], buckets)
+            numbers[used], numbers[used + 1] = base + lower, base + buckets + upper
+            filters[used + 1], bounds[used + 1] = filter_, high[row]
+            used += 2
+    return last, used
+
+
+class BucketPeer(ListPeer):
+    """Lists by slot: buckets of lower bounds, of upper bounds, and of equalities if there are 3 `kinds`.
+
+    Attributes:
+        buckets: of a slot, of each kind.
+    """
+
+    buckets: ClassVar[int]
+    kinds: ClassVar[int] = 2
+    bounded = True
+    enter = staticmethod(_enter)
+
+    def __init__(self, boxes: Boxes) -> None:
+        super().__init__(boxes)
+        domains = boxes.domains()
+        self._layout = domains[0], scales(domains, self.buckets), self.buckets, self.kinds
+        self.file(self.kinds * self.buckets * boxes.slots)

@@ -7,34 +7,13 @@ marks the filters on a slot that the message lacks.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from router.native import I64, Array, Tuple, lowest_bit
-from tests.bench.peers import Boxes, callee, kernel, part_of, scales, scratch, spread
-from tests.bench.peers.lists import ListPeer
-
-
-@kernel
-def _enter(
-    layout: Tuple, boxes: Tuple, first: I64, last: I64, numbers: Array, filters: Array, bounds: Array
-) -> Tuple:
-    lowest, scale, buckets = layout
-    start, count, slot, low, high = boxes
-    used = 0
-    for filter_ in range(first, last):
-        if used + 2 * count[filter_] > len(numbers):
-            return filter_, used
-        for row in range(start[filter_], start[filter_] + count[filter_]):
-            own = slot[row]
-            base = own * 2 * buckets
-            numbers[used] = base + part_of(low[row], lowest[own], scale[own], buckets)
-            numbers[used + 1] = base + buckets + part_of(high[row], lowest[own], scale[own], buckets)
-            bounds[used], bounds[used + 1] = low[row], high[row]
-            filters[used], filters[used + 1] = filter_, filter_
-            used += 2
-    return last, used
+from tests.bench.peers import Boxes, callee, kernel, part_of, scratch, spread
+from tests.bench.peers.lists import BucketPeer
 
 
 @callee
@@ -87,7 +66,7 @@ def _mark(lists: Tuple, first: I64, end: I64, failed: Array) -> None:
 
 @kernel
 def _search(state: Tuple, slots: Array, keys: Array, found: Array) -> I64:
-    (lowest, scale, buckets), lists, space, marks = state
+    (lowest, scale, buckets, _), lists, space, marks = state
     mark_absent(space, marks, slots, keys)
     failed = marks[2]
     for attribute in range(len(slots)):
@@ -101,31 +80,17 @@ def _search(state: Tuple, slots: Array, keys: Array, found: Array) -> I64:
     return unmarked(failed, found)
 
 
-class Rein(ListPeer):
-    """Lists of slot s: buckets of lower bounds from 2 * buckets * s on, those of upper bounds behind them.
-
-    Attributes:
-        buckets: of a slot, for lower bounds and as many for upper bounds.
-    """
-
-    buckets: ClassVar[int] = 1_000
-    bounded = True
-    search, enter = staticmethod(_search), staticmethod(_enter)
+class Rein(BucketPeer):
+    buckets = 1_000
+    search = staticmethod(_search)
 
     def __init__(self, boxes: Boxes) -> None:
         super().__init__(boxes)
-        domains = boxes.domains()
-        self._layout = domains[0], scales(domains, self.buckets), self.buckets
         words = (boxes.room + 63) // 64
         self._space = scratch(boxes.slots)
         self._constrained = np.zeros((boxes.slots, words), np.int64)
         self._live, self._failed = np.zeros(words, np.int64), np.zeros(words, np.int64)
         self._set(0, boxes.room, 1)
-        self.file(2 * self.buckets * boxes.slots)
-
-    @property
-    def layout(self) -> tuple[Any, ...]:
-        return self._layout
 
     @property
     def state(self) -> tuple[Any, ...]:

@@ -112,10 +112,6 @@ class Tama(ListPeer):
         self.file(int(ends[-1]))
 
     @property
-    def layout(self) -> tuple[Any, ...]:
-        return self._layout
-
-    @property
     def state(self) -> tuple[Any, ...]:
         first, count, *rows = self.boxes.state
         if not self.exact:
