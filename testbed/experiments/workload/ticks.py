@@ -22,7 +22,8 @@ from testbed.experiments.workload import Item
 from testbed.experiments.workload.attention import hosts_of, popularities
 
 _SYMBOLS, _SECTORS = 100, 10
-_SHARES = popularities(_SYMBOLS, 1.0)
+#: By symbol, its share of the ticks; those of its subscribers are proportional.
+SHARES = popularities(_SYMBOLS, 1.0)
 #: Standard deviation of the logarithm of a price's step; mean and standard deviation of that of a volume.
 _STEP, _VOLUME = 0.01, (6.0, 1.0)
 #: Changes, in percent, and volumes that receivers ask for.
@@ -54,10 +55,10 @@ def _items(experiment: Experiment, random: Random, places: Sequence[int]) -> Ite
     def interests(number: int) -> dict[int, list[str]]:
         """Draws the filters of all nodes that have interests."""
         drawing, found = stream(f"interests {number}"), defaultdict[int, list[str]](list)
-        shares = [min(1.0, 3 * share) for share in _SHARES]
+        shares = [min(1.0, 3 * share) for share in SHARES]
         for symbol, hosts in enumerate(hosts_of(shares, experiment.topology, drawing, roots)):
             for node in hosts:
-                found[node].append(_filter(symbol, drawing))
+                found[node].append(filter_of(symbol, drawing))
         return found
 
     for node, asked in sorted(interests(0).items()):
@@ -71,10 +72,18 @@ def _items(experiment: Experiment, random: Random, places: Sequence[int]) -> Ite
                 yield Item(at_s, places[node], "set_predicate", predicate=" or ".join(new) or "none")
     placing, count = stream("senders"), max(1, round(len(places) * options.senders_percent / 100))
     senders = placing.sample(range(len(places)), count)
-    listed, prices = placing.choices(senders, k=_SYMBOLS), [100.0] * _SYMBOLS
+    listed, drawn = placing.choices(senders, k=_SYMBOLS), ticks(random)
     at_s, rate = options.first_message_s, len(senders) * options.messages_per_minute / 60
     while (at_s := _later(at_s, random, rate)) < experiment.duration_s:
-        (symbol,) = random.choices(range(_SYMBOLS), _SHARES)
+        symbol, tick = next(drawn)
+        yield Item(at_s, listed[symbol], "send_message", attributes=tick)
+
+
+def ticks(random: Random) -> Iterator[tuple[int, Message]]:
+    """Yields symbols and their ticks, without end."""
+    prices = [100.0] * _SYMBOLS
+    while True:
+        (symbol,) = random.choices(range(_SYMBOLS), SHARES)
         step = random.lognormvariate(0, _STEP)
         prices[symbol] *= step
         tick: dict[str, Value] = {
@@ -84,10 +93,11 @@ def _items(experiment: Experiment, random: Random, places: Sequence[int]) -> Ite
             "change": round(100 * (step - 1), 2),
             "volume": round(random.lognormvariate(*_VOLUME)),
         }
-        yield Item(at_s, listed[symbol], "send_message", attributes=Message(tick))
+        yield symbol, Message(tick)
 
 
-def _filter(symbol: int, random: Random) -> str:
+def filter_of(symbol: int, random: Random) -> str:
+    """Draws what a subscriber of a symbol asks for."""
     which = random.random()
     if which < 0.5:
         return f'symbol = "S{symbol}"'

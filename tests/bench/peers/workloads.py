@@ -2,19 +2,28 @@
 
 P1 to P4 have the parameters of the generators of the authors of REIN and H-Tree, with every message on all
 slots; P5 has the means of the BE-Tree paper, and is called BE-like because its generator was not available.
-S1 and S2 are ours. Values are uniform; the lower end of a range is uniform, so that a message satisfies an
-interval of width w with probability w.
+"tags" has the sizes of TagMatch's generator (gen2), with popularities of ours: a tag is a slot of one key.
+"ticks" is the testbed's process of stock ticks, with 320 different filters. S1 and S2 are ours. Values are
+uniform; the lower end of a range is uniform, so that a message satisfies an interval of width w with
+probability w.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
+from random import Random
+from typing import Any
 
 import numpy as np
 
+from router.predicates import Operator
+from router.predicates.parser import parse_predicate
 from testbed.experiments.siena_ff.generate import different_names
-from tests.bench.peers import Boxes, Ints, Longs
+from testbed.experiments.workload import ticks
+from tests.bench.peers import HIGHEST, Boxes, Ints, Longs
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,7 @@ class Workload:
         zipf: exponent of Zipf's law of the slots of filters, and of messages that lack some; 0: uniform.
         likeness: 0: filters and messages are independent; otherwise filters are drawn around so many points,
             and each message is a copy of a point with one value drawn a second time.
+        ticks: draw filters and messages from the process of stock ticks, and ignore what is named above.
     """
 
     filters: int
@@ -41,6 +51,7 @@ class Workload:
     equal: float = 0.0
     zipf: float = 0.0
     likeness: int = 0
+    ticks: bool = False
     seed: int = 1
 
     @property
@@ -51,6 +62,8 @@ class Workload:
         return self.filters * self.width**most if full else None
 
 
+#: The attributes of a tick by slot.
+_TICK = ("symbol", "sector", "price", "change", "volume")
 _P1 = Workload(1_000_000, 10_000, 20, (10, 10), (20, 20))
 #: Name -> the workload at the number of filters that the paper has, or else a number of ours.
 WORKLOADS: Mapping[str, Workload] = {
@@ -61,6 +74,8 @@ WORKLOADS: Mapping[str, Workload] = {
     "P3-w0.1": replace(_P1, filters=20_000, messages=200, width=0.1),
     "P4": Workload(100_000, 400, 1_000, (4, 4), (1_000, 1_000), zipf=3.0),
     "P5": Workload(100_000, 2_000, 400, (4, 10), (10, 20), 48, 0.12, 0.3, likeness=50),
+    "tags": Workload(100_000, 2_000, 10_000, (1, 10), (8, 12), 1, zipf=1.0),
+    "ticks": Workload(100_000, 2_000, 5, (1, 2), (5, 5), 100, ticks=True),
     "S1": Workload(1_000_000, 2_000, 10_000, (3, 7), (15, 30), 1_000, 0.1, 0.5, 1.0),
     **{
         f"S2-k{k}-w{width}": replace(_P1, filters=100_000, messages=2_000, constraints=(k, k), width=width)
@@ -88,6 +103,8 @@ class Points:
 
 def draw(workload: Workload, spare: int = 0) -> tuple[Boxes, Points]:
     """Draws filters and messages; `spare` as for `Boxes`."""
+    if workload.ticks:
+        return _ticks(workload, spare)
     random = np.random.Generator(np.random.PCG64(workload.seed))
     models = _points(workload, random, workload.likeness or workload.messages)
     start = _starts(random, workload.constraints, workload.filters)
@@ -103,6 +120,34 @@ def draw(workload: Workload, spare: int = 0) -> tuple[Boxes, Points]:
     order = np.lexsort((slot, np.repeat(np.arange(workload.filters), np.diff(start))))
     boxes = Boxes(workload.slots, start, slot[order], low[order], low[order] + size[order] - 1, spare)
     return boxes, _copies(workload, models, random) if workload.likeness else models
+
+
+def _ticks(workload: Workload, spare: int) -> tuple[Boxes, Points]:
+    random = Random(workload.seed)
+    symbols = random.choices(range(len(ticks.SHARES)), ticks.SHARES, k=workload.filters)
+    filters = [_intervals(ticks.filter_of(symbol, random)) for symbol in symbols]
+    slot, low, high = np.array([interval for each in filters for interval in each]).T.copy()
+    start = np.cumsum([0, *map(len, filters)])
+    messages = [message for _, message in islice(ticks.ticks(random), workload.messages)]
+    key = np.array([_key(message[name]) for message in messages for name in _TICK])
+    points = Points(np.arange(0, len(key) + 1, 5), np.tile(np.arange(5, dtype=np.int32), len(messages)), key)
+    return Boxes(workload.slots, start, slot.astype(np.int32), low, high, spare), points
+
+
+@cache
+def _intervals(text: str) -> list[tuple[int, int, int]]:
+    """Slot and bounds of each constraint of a filter, which are = and >."""
+    (filter_,) = parse_predicate(text).filters
+    return [
+        (_TICK.index(each.name), _key(each.value) + more, HIGHEST if more else _key(each.value))
+        for each in filter_.constraints
+        for more in [each.operator is Operator.GT]
+    ]
+
+
+def _key(value: Any) -> int:
+    """The number of a symbol or sector, the hundredths of a double, or the integer."""
+    return int(value[1:]) if isinstance(value, str) else round(value * 100 if type(value) is float else value)
 
 
 def _below(random: np.random.Generator, bounds: Longs) -> Longs:

@@ -11,7 +11,7 @@ from tests.bench.peers import PEERS
 from tests.bench.peers.brute import Brute
 from tests.bench.peers.equality import check, compare, hard_table
 from tests.bench.peers.htree import HTree
-from tests.bench.peers.workloads import Workload, draw
+from tests.bench.peers.workloads import WORKLOADS, Workload, draw
 
 #: Small tables, each of another shape: dense messages, sparse messages, equalities, domains of few values,
 #: intervals about as wide as a leaf of TAMA.
@@ -21,6 +21,8 @@ SHAPES = {
     "equal": Workload(500, 60, 8, (1, 3), (2, 8), 9, 0.4, 0.6),
     "alike": Workload(500, 60, 30, (1, 5), (6, 10), 48, 0.12, 0.3, likeness=5),
     "narrow": Workload(500, 60, 8, (1, 3), (4, 8), 1 << 40, 1e-5, likeness=5),
+    "tags": Workload(500, 60, 40, (1, 5), (8, 12), 1, zipf=1.0),
+    "ticks": replace(WORKLOADS["ticks"], filters=500, messages=60),
 }
 
 
