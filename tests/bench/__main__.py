@@ -18,7 +18,6 @@ from typing import Any
 BENCHMARKS = {
     "bombs": ("18 min", "the longest turn of a router under expensive predicates"),
     "matching": ("30 min", "matching beside the algorithms of the field, and the C++ original"),
-    "match_update": ("20 s", "changes of a forwarding table of 1,000,000 constraints"),
     "forwarding": ("30 s", "a live router at saturation (root)"),
     "hop": ("40 s", "a live router woken for one message at a time (root)"),
     "emulated_hops": ("5 min", "CPU of a message at each router of the default experiment (root)"),

@@ -1,11 +1,13 @@
 """The engine `compiled` beside the published matching algorithms, rebuilt in `tests/bench/peers`.
 
 Each row is an engine on a table; each table is a cell of the grid. `us` is microseconds of a message, without
-the making of a set of the answer; `ratio` is to `compiled`, the median of the blocks, with its quartiles
-`low` and `high`, and `~` where they are far apart; `alone` is the ratio without `call`, which searches
-nothing, but reads the attributes if the engine does. B/c is bytes a constraint (an interval), as the engine
-counts them and as its process has grown. `insert` and `delete` are microseconds, Python's part included,
-until a search finds the change. `checked` answers were compared with a scan; a wrong one makes the row void.
+the making of a set of the answer; `batch` is microseconds of the processor if a call searches for all
+messages. `ratio` is to `compiled`, the median of the blocks, with its quartiles `low` and `high`, and `~`
+where they are far apart; `alone` is the ratio without `call`, which searches nothing, but reads the
+attributes if the engine does. B/c is bytes a constraint (an interval), as the engine counts them and as its
+process has grown. `insert` and `delete` are microseconds, Python's part included, until a search finds the
+change; on P8, the whole predicate of an interface changes. `checked` answers were compared with a scan; a
+wrong one makes the row void.
 
 P8 has the whole language of predicates, and answers as sets. Its reference times of Siena Fast Forwarding
 (SFF 2.0.1, optimised build, matching alone, two cores like those that this project is developed on) were
@@ -24,8 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from router.matching.columns import to_predicates
 from router.matching.engines import ENGINES
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
+from tests.bench.matching_limit import show_limits
 from tests.bench.peers import PEERS
 from tests.bench.peers.engines import ByInterface, Compiled, Whole
 from tests.bench.peers.equality import check, points_at_bounds
@@ -41,6 +45,8 @@ _SFF_US = {
 _LANGUAGE, _BASE = "P8", "compiled"
 #: Messages whose answers are compared, the timed ones among them, and single changes.
 _MESSAGES, _CHANGES = 1_000 + WARM_UP + TIMED, 1_000
+#: Interfaces of P8 whose predicates are replaced.
+_REPLACED = 25
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ GRID = (
     *(Cell(name, 100_000, 0, (*_FLAT, "opindex")) for name in ("P2", "P2-zipf1.5")),
     *(Cell(name, 20_000, 0, (*_FLAT, "htree")) for name in ("P3", "P3-w0.1")),
     Cell("P4", 100_000),
-    *(Cell(name, 100_000, 0, _ALL) for name in ("P5", "S1")),
+    *(Cell(name, 100_000, 0, _ALL) for name in ("P5", "tags", "ticks", "S1")),
+    Cell("ticks", 100_000, 100),
     Cell("S1", 100_000, 100),
     Cell("S1", 1_000_000, 0, (*_FLAT, "opindex", "betree-20")),
     *(Cell(name, WORKLOADS[name].filters) for name in WORKLOADS if name.startswith("S2")),
@@ -77,7 +84,7 @@ GRID = (
 )
 _COLUMNS = (
     *("engine", "build s", "insert", "delete", "B/c", "B/c grown", "call", "us", "99 %"),
-    *("ratio", "low", "high", "alone", "matches", "checked", "note"),
+    *("batch", "ratio", "low", "high", "alone", "matches", "checked", "note"),
 )
 #: Quartiles that are further apart, by the median, are marked.
 _WIDE = 0.2
@@ -94,6 +101,7 @@ def main(
     seed: int = 1,
     rows: str = "",
     equality: int = 0,
+    limit: bool = False,
 ) -> None:
     """Prints the rows of each cell of the grid once they are measured.
 
@@ -102,6 +110,7 @@ def main(
         engines: in place of those of the grid; `compiled` and the reference are measured anyway.
         rows: file (JSON lines) that the rows are added to; cells that it has are not measured again.
         equality: compare each engine with a scan on so many pairs of a random table and a message instead.
+        limit: count what a search of `compiled` does instead, see `tests/bench/matching_limit.py`.
     """
     if unknown := {*workloads} - {*WORKLOADS, _LANGUAGE}:
         raise SystemExit(f"unknown workload {min(unknown)!r}; expected {', '.join(WORKLOADS)} or {_LANGUAGE}")
@@ -114,6 +123,9 @@ def main(
         cells = [replace(cell, filters=filters) for cell in cells]
     if interfaces >= 0:
         cells = [replace(cell, interfaces=interfaces or int(cell.workload == _LANGUAGE)) for cell in cells]
+    if limit:
+        show_limits(dict.fromkeys(cells), seed)
+        cells = []
     file = Path(rows or os.devnull)
     kept = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
     done = {Cell(row["workload"], row["filters"], row["interfaces"]) for row in kept}
@@ -122,7 +134,7 @@ def main(
             reference = "naive" if cell.workload == _LANGUAGE else "brute"
             asked = [name for name in engines if name] or cell.engines
             names = [_BASE, reference, *(name for name in asked if not _why_not(name, cell))]
-            task = (_language if cell.workload == _LANGUAGE else _boxes)(cell, dict.fromkeys(names), seed)
+            task = task_of(cell, dict.fromkeys(names), seed)
             found = measure(task, blocks, seed)
             made = [_row(cell, task, found, reference, name) for name in dict.fromkeys([*names, *asked])]
             _print(cell, task, made)
@@ -130,6 +142,10 @@ def main(
             with file.open("a", encoding="utf-8") as lines:
                 for row in made:
                     print(json.dumps({**where, "blocks": blocks, "seed": seed, **row}), file=lines)
+
+
+def task_of(cell: Cell, names: Iterable[str], seed: int) -> Task:
+    return (_language if cell.workload == _LANGUAGE else _boxes)(cell, names, seed)
 
 
 def _boxes(cell: Cell, names: Iterable[str], seed: int) -> Task:
@@ -157,11 +173,16 @@ def _language(cell: Cell, names: Iterable[str], seed: int) -> Task:
     workload = MatchingWorkload(cell.filters, cell.interfaces, _MESSAGES, seed)
     table, small = draw_table(workload), draw_table(replace(workload, constraints=_SMALL, interfaces=1))
 
+    few = min(_REPLACED, cell.interfaces)
+    size = cell.filters // cell.interfaces * few
+    others = draw_table(replace(workload, constraints=size, interfaces=few, seed=seed + 1))
+
     def make(name: str, of_few: bool) -> Whole:
         return Whole(name, small if of_few else table)
 
     messages = [(message,) for message in draw_messages(workload)]
-    return Task({name: partial(make, name) for name in names}, messages, [], cell.filters)
+    changes = [*to_predicates(others).items()]
+    return Task({name: partial(make, name) for name in names}, messages, changes, cell.filters)
 
 
 def _why_not(engine: str, cell: Cell) -> str:
@@ -189,7 +210,8 @@ def _row(cell: Cell, task: Task, found: Mapping[str, Measured], right: str, name
     values = (
         *(name, measured.build_s, measured.insert_us, measured.delete_us),
         *(measured.own / task.constraints or None, measured.grown / task.constraints, measured.idle_us),
-        *(measured.us, float(np.percentile(np.concatenate(measured.blocks), 99)), ratio, low, high),
+        *(measured.us, float(np.percentile(np.concatenate(measured.blocks), 99))),
+        *(measured.batch_us, ratio, low, high),
         *((measured.us - measured.idle_us) / (base.us - base.idle_us), float(np.mean(matches))),
         *(len(measured.answers), " ".join(notes)),
     )

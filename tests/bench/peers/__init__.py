@@ -11,7 +11,8 @@ Another peer joins by a class derived from `Peer` (or `lists.ListPeer`) and a li
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -126,6 +127,12 @@ class Peer(ABC):
         """Matches a point, and returns how many filters were found: what is timed."""
         return self.search(*prepared)
 
+    def prepare_batch(self, points: Sequence[tuple[Ints, Longs]]) -> tuple[Any, ...]:
+        """Returns points as the arguments of `batch_of`, for a search in compiled code."""
+        starts = np.cumsum([0, *(len(slots) for slots, _ in points)])
+        slots, keys = (np.concatenate(parts) for parts in zip(*points, strict=True))
+        return self.state, starts, slots, keys, self.found
+
     def idle(self, *prepared: Any) -> int:
         """Takes the same arguments and searches nothing: what of `run` is not the algorithm."""
         return int(_nothing(*prepared))
@@ -161,6 +168,21 @@ def _arrays(state: tuple[Any, ...]) -> list[npt.NDArray[np.generic]]:
 @kernel
 def _nothing(_state: Tuple, _slots: Array, _keys: Array, _found: Array) -> I64:
     return 0
+
+
+@cache
+def batch_of(search: Callable[..., int]) -> Callable[..., int]:
+    """Returns what searches for points in turn, and returns how many filters were found."""
+
+    @callee
+    def run(state: Tuple, starts: Array, slots: Array, keys: Array, found: Array) -> I64:
+        number = 0
+        for at in range(len(starts) - 1):
+            own = slice(starts[at], starts[at + 1])
+            number += search(state, slots[own], keys[own], found)
+        return number
+
+    return run
 
 
 #: Name of a row of the benchmark -> its peer.

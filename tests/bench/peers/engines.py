@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import duckdb
@@ -15,10 +15,10 @@ from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.matching import match
 from router.matching.compiled.segments import working_memory
 from router.matching.engines import factory
-from router.native import I64, Array
+from router.native import I64, Array, Tuple
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
-from tests.bench.peers import Boxes, Ints, Longs, Peer, kernel
+from tests.bench.peers import Boxes, Ints, Longs, Peer, callee, kernel
 
 
 def _columns(boxes: Boxes, interface: Ints) -> ConstraintColumns:
@@ -39,11 +39,19 @@ def _columns(boxes: Boxes, interface: Ints) -> ConstraintColumns:
     )
 
 
+@callee
+def _match(state: Tuple, body: Array, trusted: Array, _found: Array) -> I64:
+    table, open_, limit = state
+    return match(body, table, open_, limit, trusted[0])
+
+
 class Compiled(Peer):
     """The engine `compiled`, which reads a message from the bytes of its frame.
 
     The codec reads a message of more than `FEW` attributes first, in routers; this is not timed.
     """
+
+    search = staticmethod(_match)
 
     def __init__(self, boxes: Boxes, interface: Ints | None = None) -> None:
         """Loads the filters as those of `interface` (int32 [room], ascending), or of an interface each."""
@@ -57,13 +65,24 @@ class Compiled(Peer):
     def nbytes(self) -> int:
         return self._matcher.nbytes
 
+    @property
+    def state(self) -> tuple[Any, ...]:
+        asked = self._matcher.interfaces.asked(None)
+        return self._matcher.address, asked.address, asked.count
+
     def prepare(self, slots: Ints, keys: Longs) -> tuple[Any, ...]:
         pairs = zip(slots.tolist(), keys.tolist(), strict=True)
         body = encode_message(Message({f"s{slot}": key for slot, key in pairs}))
         # Afterwards there is memory for such a message.
         self._matcher.match_encoded(body)
-        asked = self._matcher.interfaces.asked(None)
-        return body, self._matcher.address, asked.address, asked.count, int(len(slots) > FEW)
+        return body, *self.state, int(len(slots) > FEW)
+
+    def prepare_batch(self, points: Sequence[tuple[Ints, Longs]]) -> tuple[Any, ...]:
+        """The bodies in place of the slots, and for each byte whether it is trusted in place of the keys."""
+        calls = [self.prepare(*point) for point in points]
+        return super().prepare_batch(
+            [(np.frombuffer(body, np.uint8), np.full(len(body), trusted)) for body, *_, trusted in calls]
+        )
 
     def run(self, *prepared: Any) -> int:
         return int(match(*prepared))
@@ -195,6 +214,17 @@ class Whole:
 
     def idle(self, match: Callable[..., Collection[int]], message: Any) -> int:
         return len(match(message, ()))
+
+    def insert(self, interface: int, predicate: Predicate) -> None:
+        """Replaces the predicate of an interface."""
+        self._matcher.set_predicate(interface, predicate)
+        if isinstance(self._matcher, CompiledMatcher):
+            self._matcher.lay_out()
+
+    def delete(self, interface: int) -> None:
+        self._matcher.remove(interface)
+        if isinstance(self._matcher, CompiledMatcher):
+            self._matcher.lay_out()
 
     def numbers(self, count: int) -> npt.NDArray[np.int32]:
         return np.fromiter(self._found, np.int32, count)

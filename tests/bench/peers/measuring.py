@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
+from tests.bench.peers import batch_of
+
 #: Messages that are matched before, and in, each block.
 WARM_UP, TIMED = 20, 200
 #: Seconds that an engine takes at most: for a block, for the comparison of answers, for changes of a kind.
@@ -62,6 +64,8 @@ class Measured:
         insert_us, delete_us: medians of single changes; None: not measured.
         answers: by message: how many were found, and a checksum of them.
         blocks: by block, microseconds of each message.
+        batch_us: microseconds of the processor for a message, the median over the blocks of the same messages
+            in a single call; None: there is no such call.
     """
 
     exact: bool = True
@@ -70,6 +74,7 @@ class Measured:
     own: int = 0
     grown: int = 0
     idle_us: float = 0.0
+    batch_us: float | None = None
     insert_us: float | None = None
     delete_us: float | None = None
     answers: list[tuple[int, int]] = field(default_factory=list)
@@ -145,6 +150,8 @@ def _turns(make: Callable[[bool], Any], task: Task, blocks: int) -> Iterator[dic
     prepared = small.prepare(*task.messages[0])
     small.run(*prepared)
     small.idle(*prepared)
+    if searches := hasattr(small, "search"):
+        batch_of(small.search)(*small.prepare_batch(task.messages[:1]))
     for _, *rows in task.changes[:1]:
         small.delete(0)
         small.insert(0, *rows)
@@ -169,9 +176,17 @@ def _turns(make: Callable[[bool], Any], task: Task, blocks: int) -> Iterator[dic
     _times(answer, task.messages, _ANSWERS_S)
     yield {"answers": answers, "idle_us": float(np.median(idle))}
 
+    batches = list[float]()
     for _ in range(blocks):
         _times(subject.run, timed[:WARM_UP], _BLOCK_S / 10)
-        yield {"blocks": _times(subject.run, timed[WARM_UP:], _BLOCK_S)}
+        block = _times(subject.run, timed[WARM_UP:], _BLOCK_S)
+        if searches:
+            batch = subject.prepare_batch(task.messages[WARM_UP:][: len(block)])
+            # Longer than a turn of the processor.
+            begun_ns = time.process_time_ns()
+            batch_of(subject.search)(*batch)
+            batches.append((time.process_time_ns() - begun_ns) / 1e3 / len(block))
+        yield {"blocks": block, "batch_us": float(np.median(batches)) if batches else None}
 
     if not task.changes:
         yield {}
