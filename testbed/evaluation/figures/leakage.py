@@ -80,6 +80,9 @@ class Leakage(Reproduction, page="leakage"):
                     for case in results.where(encoding=encoding)
                 },
                 x="messages seen",
+                paper={f"published, not hardened: {text}": float(text.rstrip(" %")) / 100}
+                if (text := _PUBLISHED.get(name, ("",))[0])
+                else {},
                 points=True,
             )
             for encoding in ("slides", "ranges")
@@ -87,11 +90,14 @@ class Leakage(Reproduction, page="leakage"):
         ]
 
 
+#: Attack -> the published shares, without and with hardening.
+_PUBLISHED = {"A2": ("5 %", "none"), "A3": ("20.7 %", "at most 5 %")}
+
+
 def _anchor(case: Case, name: str) -> str:
     """The published share beside an attack of the same method."""
     hardened = case.facts["kept"] or case.facts["fill"]
-    anchor = {"A2": ("5 %", "none"), "A3": ("20.7 %", "at most 5 %")}.get(name)
-    return f"; published: {anchor[bool(hardened)]}" if anchor else ""
+    return f"; published: {_PUBLISHED[name][bool(hardened)]}" if name in _PUBLISHED else ""
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:

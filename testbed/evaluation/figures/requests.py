@@ -75,6 +75,7 @@ class Requests(Reproduction, page="srur"):
             yield Statement.by_tolerance(text, 1.25, ratios, 0.05, every=True)
 
     def panels(self, results: Results) -> list[Panel]:
+        predicted = {f"N 2 (N - 1) / {minutes} min": 25 * 2 * 24 / (60 * minutes) for minutes in (8, 10)}
         return [
             Panel(
                 f"{layer}, 25 nodes",
@@ -84,6 +85,7 @@ class Requests(Reproduction, page="srur"):
                     for variant in ("", _MESSAGES)
                     for case in results.where(nodes=25, layer=layer, variant=variant)
                 },
+                floor=predicted,
                 percent=False,
             )
             for layer in LAYERS
