@@ -18,7 +18,7 @@ import numpy as np
 from router.native import I64, Array, Flag, Tuple
 from tests.bench.peers import Boxes, Peer, accepts, callee, kernel, part_of, scratch, spread
 from tests.bench.peers.hashed import find, find_or_put
-from tests.bench.peers.parts import halvings, row_of
+from tests.bench.peers.lists import halvings, row_of
 
 #: Columns of a node: the first filter of its leaf or -1, how many it has, how many make it overfull; its
 #: lower half, before the upper, or 0; the first node of a slot below, the next beside it, how many are below;

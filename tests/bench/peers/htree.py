@@ -16,7 +16,7 @@ import numpy as np
 from router.native import I64, Array, Flag, Real, Tuple
 from tests.bench.peers import Boxes, accepts, callee, kernel, part_of, scales, scratch, spread
 from tests.bench.peers.hashed import HashedPeer, find, find_or_put
-from tests.bench.peers.parts import row_of
+from tests.bench.peers.lists import row_of
 
 
 @callee

@@ -19,7 +19,7 @@ import numpy as np
 from router.native import I64, Array, Flag, Tuple
 from tests.bench.peers import HIGHEST, LOWEST, Boxes, callee, kernel
 from tests.bench.peers.hashed import HashedPeer, find, find_or_put, mix
-from tests.bench.peers.parts import all_of, count_down
+from tests.bench.peers.lists import all_of, count_down
 
 _EQUAL, _LEAST, _MOST = range(3)
 #: As the authors have; a word has the bits of a segment.

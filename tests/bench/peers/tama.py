@@ -14,8 +14,7 @@ import numpy as np
 
 from router.native import I64, Array, Tuple
 from tests.bench.peers import HIGHEST, LOWEST, Boxes, callee, kernel, part_of
-from tests.bench.peers.lists import ListPeer
-from tests.bench.peers.parts import all_of, count_down, halvings, row_of
+from tests.bench.peers.lists import ListPeer, all_of, count_down, halvings, row_of
 
 
 @callee
