@@ -174,13 +174,14 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
         if not cases:
             continue
         medians = [median(each) for case in cases if (each := results.values(case, f"{key}_{unit}"))]
-        yield Statement(
+        yield Statement.by_interval(
             f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
             f"1 within {100 * tolerance:.0f} %",
-            f"{min(medians):.4g} to {max(medians):.4g}, median {median(medians):.4g}"
-            if medians
-            else "no run",
-            _within(medians, 1 - tolerance, 1 + tolerance),
+            medians,
+            1 - tolerance,
+            1 + tolerance,
+            unit="of it",
+            scale=1,
         )
 
 
