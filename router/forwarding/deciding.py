@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.forwarding import layout
-from router.matching.compiled import COMPILER as MATCHING, Search
+from router.matching.compiled import CLOSED, COMPILER as MATCHING, Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native import (
     I64,
@@ -46,6 +46,8 @@ COMPILER = Compiler(
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee
 
+#: What an interface that matches has in `layout.OPEN`: each message is the first search there.
+_FIRST_TURN = 1
 _MESSAGE, _SIGNED = int(FrameType.MSG), int(Flags.SIGNED)
 #: Offset of the source address in an Ethernet frame, and the first two bytes of a router's address.
 SOURCE, _ROUTERS = 6, int.from_bytes(node_address(0)[:2], "big")
@@ -116,26 +118,23 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
     The page `SEVERAL`: the message is the core's.
     """
     dense, entries = long_at(state, layout.DENSE), long_at(state, layout.DENSE_SIZE)
-    open_, mark = long_at(state, layout.OPEN), long_at(state, layout.MARK)
+    open_, local = long_at(state, layout.OPEN), int_at(dense, 0)
     first, end, limit = long_at(row, layout.CLASS_FIRST), long_at(row, layout.CLASS_END), 0
-    local = int_at(dense, 0)
     if local:
-        put_byte(open_, local, 1)
+        put_byte(open_, local, 0)
         limit = 1
     for child in range(first, end, 8 * layout.CHILD_WIDTH):
         number = _number_of(child, dense, entries)
-        if number > 0 and not byte_at(open_, number):
-            put_byte(open_, number, 1)
+        if number > 0 and byte_at(open_, number) == CLOSED:
+            put_byte(open_, number, 0)
             limit += 1
-    table = long_at(state, layout.TABLE)
-    found = match_at(body, size, table, open_, limit, 0)
-    names = long_at(long_at(table, TABLE_SEARCH), Search.FOUND)
-    for at in range(found):
-        put_byte(mark, int_at(names, at), 1)
+    put_byte(open_, 0, 0)
+    found = match_at(body, size, long_at(state, layout.TABLE), open_, limit, 0)
+    put_byte(open_, 0, CLOSED)
     page, bits = _NO_PAGE, 0
     for child in range(first, end, 8 * layout.CHILD_WIDTH):
         number = _number_of(child, dense, entries)
-        if number < 0 or byte_at(mark, number):
+        if number < 0 or byte_at(open_, number) == _FIRST_TURN:
             if page != _NO_PAGE and page != long_at(child, layout.CHILD_PAGE):
                 page = SEVERAL
                 break
@@ -143,12 +142,10 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
             bits |= long_at(child, layout.CHILD_BIT)
     if found < 0:
         page = SEVERAL
-    selected = byte_at(mark, local)
-    put_byte(open_, local, 0)
+    selected = byte_at(open_, local) == _FIRST_TURN
+    put_byte(open_, local, CLOSED)
     for child in range(first, end, 8 * layout.CHILD_WIDTH):
-        put_byte(open_, max(0, _number_of(child, dense, entries)), 0)
-    for at in range(found):
-        put_byte(mark, int_at(names, at), 0)
+        put_byte(open_, max(0, _number_of(child, dense, entries)), CLOSED)
     return page, bits, selected
 
 

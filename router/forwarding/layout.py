@@ -52,8 +52,7 @@ import numpy.typing as npt
     TABLE,  # row of `router.matching.compiled.matching`
     DENSE,  # int32 [DENSE_SIZE]: dense number of an entry of the routing table in the matcher, or 0
     DENSE_SIZE,
-    OPEN,  # uint8 [dense numbers]: 0 between messages
-    MARK,  # uint8 [dense numbers]: 0 between messages
+    OPEN,  # uint8 [dense numbers]: `CLOSED` between messages
     BODY_ROOM,  # bytes of the longest body that the matcher's memory holds; -1: all messages are the core's
     # Messages by interface, as the part of the router counts them that asks for updates.
     COUNTED,  # int64 [COUNTED_SIZE] by interface; 0: nobody counts
@@ -76,7 +75,7 @@ import numpy.typing as npt
     FRAMES_SENT,
     BYTES_SENT,
     SIZE,
-) = range(57)
+) = range(56)
 #: Why `kernel.serve` ends: something else is ready, or the time has come; frames are left; clock, records or
 #: meter are to be seen to.
 OTHERS, FRAMES_LEFT, NOTES = range(3)

@@ -18,6 +18,7 @@ from router.clock.meter import COMPILED, Meter
 from router.forwarding import layout
 from router.forwarding.kernel import forward, serve
 from router.forwarding.layout import CHILD_WIDTH, CLASS_WIDTH, EPOCH_WIDTH, FrameBuffers
+from router.matching.compiled import CLOSED
 from router.matching.compiled.engine import CompiledMatcher
 from router.native import address_of
 from router.protocol.broadcast import EpochTable
@@ -356,8 +357,8 @@ class DataPlane:
         self._dense[list(numbers)] = list(numbers.values())
         row[layout.DENSE], row[layout.DENSE_SIZE] = address_of(self._dense), len(self._dense)
         size = max(numbers.values(), default=0) + 1
-        self._flags = np.zeros((2, size), np.uint8)
-        row[layout.OPEN], row[layout.MARK] = map(address_of, self._flags)
+        self._open = np.full(size, CLOSED, np.uint8)
+        row[layout.OPEN] = address_of(self._open)
 
     # Counters.
 

@@ -195,7 +195,7 @@ class Search(IntEnum):
     ROUND = 14  # number of segments searched so far
     BODY = 15  # the message
     COUNT = 16  # number of its attributes
-    OPEN = 17  # uint8 [interfaces]: 1 if the interface is to be matched and has not matched yet
+    OPEN = 17  # uint8 [interfaces]: turn of the last search in which it matched, or `CLOSED`
     LIMIT = 18  # number of interfaces to be matched
     NUMBER = 19  # number of interfaces that have matched
     HIT = 20  # number of ranges in HITS
@@ -205,6 +205,9 @@ class Search(IntEnum):
     SPENT = 24  # steps of all searches so far
     SIZE = 25
 
+
+#: In `Search.OPEN`: the interface is not to be matched. Turns of searches are below; 0 is that of none.
+CLOSED = 255
 
 #: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): polynomial, offset and length of the name in the
 #: body; hash of name and type; type, offset, length and key of the value; its slot in the segment that is

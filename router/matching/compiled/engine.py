@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ColumnsBuilder, ConstraintColumns
+from router.matching.compiled import CLOSED
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import NormalTable, normal_table
 from router.matching.compiled.segment import Segment
@@ -38,7 +39,7 @@ class Asked:
     """A set of interfaces that messages are matched against.
 
     Attributes:
-        open: uint8 [dense numbers], 1 for the interfaces of the set that have filters.
+        open: uint8 [dense numbers], see `matching.match`; the interfaces to be matched have filters.
         address: the address of `open`.
         count: the number of interfaces of the set that have filters.
     """
@@ -91,10 +92,10 @@ class Interfaces:
         if known is not None:
             return known
         size = len(self._interface)
-        open_ = np.zeros(size, np.uint8)
+        open_ = np.full(size, CLOSED, np.uint8)
         chosen = self.dense.values() if among is None else map(self.dense.get, among)
         numbers = [dense for dense in chosen if dense is not None]
-        open_[numbers] = 1
+        open_[[0, *numbers]] = 0
         asked = Asked(open_, address_of(open_), len(numbers))
         self._kept += size + _OVERHEAD
         if self._kept > _KEPT_BYTES:

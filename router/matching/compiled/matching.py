@@ -14,6 +14,7 @@ import numpy as np
 from router.matching.compiled import (
     ATTRIBUTE_BYTES,
     BLOCK,
+    CLOSED,
     KEY,
     NAME_AT,
     NAME_LENGTH,
@@ -45,7 +46,7 @@ from router.matching.compiled.verifying import (
     verify,
     verify_hits,
 )
-from router.native import I64, Address, Array, Flag, int_at, long_at, put_byte, put_long
+from router.native import I64, Address, Array, Flag, byte_at, int_at, long_at, put_byte, put_long
 
 _UNITS, _OTHERS = int(Access.PRESENT_UNIT), int(Access.PRESENT)
 #: Columns of the row of a table: the search, the steps that a search may take, the number of segments, and
@@ -61,8 +62,9 @@ def match(body: Array, table: Address, open_interfaces: Address, limit: I64, tru
         body: the bytes of the body of a MSG.
         table: the address of a row (int64), see `TABLE_SEARCH`. If the search takes more steps than it may,
             the interfaces that are not decided by then count as matching.
-        open_interfaces: the address of a uint8 array by dense number: 1 for each interface to be matched; the
-            first element is 0.
+        open_interfaces: the address of a uint8 array by dense number: 0 for each interface to be matched,
+            `CLOSED` for the others; the first element is 0. The search leaves its turn (254 searches have
+            different ones) in the first element, and in those of the interfaces that match.
         limit: the number of interfaces to be matched; the search ends when all of them have matched.
         trusted: see `read_attributes`.
 
@@ -84,6 +86,9 @@ def match_at(
     put_long(search, Search.COUNT, count)
     if count < 0 or limit == 0:
         return min(count, 0)
+    if byte_at(open_interfaces, 0) + 1 == CLOSED:
+        _begin_turns(open_interfaces, limit)
+    put_byte(open_interfaces, 0, byte_at(open_interfaces, 0) + 1)
     put_long(search, Search.OPEN, open_interfaces)
     put_long(search, Search.LIMIT, limit)
     put_long(search, Search.NUMBER, 0)
@@ -98,10 +103,19 @@ def match_at(
     )
     if long_at(search, Search.STEPS) < 0:
         take_open(search)
-    found = long_at(search, Search.FOUND)
-    for at in range(long_at(search, Search.NUMBER)):
-        put_byte(open_interfaces, int_at(found, at), 1)
     return long_at(search, Search.NUMBER)
+
+
+@callee
+def _begin_turns(open_: Address, limit: I64) -> None:
+    """Forgets the turns in which the interfaces to be matched, of number `limit`, have matched."""
+    put_byte(open_, 0, 0)
+    which = 1
+    while limit > 0:
+        if byte_at(open_, which) != CLOSED:
+            put_byte(open_, which, 0)
+            limit -= 1
+        which += 1
 
 
 @callee

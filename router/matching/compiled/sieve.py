@@ -310,6 +310,8 @@ def _take(search: Address, segment: Address, begin: I64) -> Flag:
     groups, chosen = long_at(segment, Part.SIEVE_GROUPS), long_at(segment, Part.SIEVE_CHOSEN)
     left, absent = long_at(segment, Part.SIEVE_LEFT), long_at(segment, Part.SIEVE_CELLS)
     found, number = long_at(search, Search.FOUND), long_at(search, Search.NUMBER)
+    # Read once: a dense answer takes its time in the loop below.
+    turn = byte_at(open_, 0)
     for group in range(long_at(segment, Part.SIEVE_COUNT)):
         row = group * _GROUP
         first, end = long_at(groups, row + _WORD), long_at(groups, row + _GROUP + _WORD)
@@ -322,8 +324,8 @@ def _take(search: Address, segment: Address, begin: I64) -> Flag:
             bits = long_at(left, word)
             while bits != 0:
                 which = int_at(interface, posting + 64 * word + lowest_bit(bits))
-                if byte_at(open_, which):
-                    put_byte(open_, which, 0)
+                if byte_at(open_, which) < turn:
+                    put_byte(open_, which, turn)
                     put_int(found, number, which)
                     number += 1
                 bits &= bits - 1

@@ -51,11 +51,17 @@ def spend(search: Address, steps: I64) -> Flag:
 
 
 @callee
+def _is_open(open_: Address, which: I64) -> Flag:
+    """Whether an interface is to be matched and has not matched yet; the number 0 has the turn itself."""
+    return byte_at(open_, which) < byte_at(open_, 0)
+
+
+@callee
 def take_open(search: Address) -> None:
     """Adds every interface that has not matched."""
     open_, which = long_at(search, Search.OPEN), 1
     while long_at(search, Search.NUMBER) < long_at(search, Search.LIMIT):
-        if byte_at(open_, which):
+        if _is_open(open_, which):
             _matched(search, open_, which)
         which += 1
 
@@ -92,7 +98,7 @@ def take(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
     open_, interface = long_at(search, Search.OPEN), long_at(segment, Part.INTERFACE)
     for posting in range(begin, end):
         which = int_at(interface, posting)
-        if byte_at(open_, which) and _matched(search, open_, which):
+        if _is_open(open_, which) and _matched(search, open_, which):
             return True
     return False
 
@@ -114,7 +120,7 @@ def verify(search: Address, segment: Address, begin: I64, end: I64, first: I64) 
     missing = ~long_at(search, Search.HAVE)
     for posting in range(begin, end):
         which = int_at(interface, posting)
-        if byte_at(open_, which) and not long_at(needs, posting) & missing:
+        if _is_open(open_, which) and not long_at(needs, posting) & missing:
             passes = _passes_all(search, segment, posting, first)
             if spend(search, 1) or (passes and _matched(search, open_, which)):
                 return True
@@ -125,7 +131,7 @@ def verify(search: Address, segment: Address, begin: I64, end: I64, first: I64) 
 def _matched(search: Address, open_: Address, which: I64) -> Flag:
     """Adds an interface to the answer."""
     number = long_at(search, Search.NUMBER)
-    put_byte(open_, which, 0)
+    put_byte(open_, which, byte_at(open_, 0))
     put_int(long_at(search, Search.FOUND), number, which)
     put_long(search, Search.NUMBER, number + 1)
     return number + 1 >= long_at(search, Search.LIMIT)

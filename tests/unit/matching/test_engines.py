@@ -44,6 +44,13 @@ def test_example_of_the_forwarding_paper(matcher: Matcher, message: str, expecte
     assert fill(matcher).match(parse_message(message)) == expected
 
 
+def test_answers_do_not_depend_on_how_many_searches_came_before(matcher: Matcher) -> None:
+    """The compiled engine counts searches in a byte."""
+    fill(matcher)
+    messages = [parse_message('airline = "UA", upgrade = true'), parse_message('stock = "MSFT", price = 199')]
+    assert [matcher.match(message) for _ in range(300) for message in messages] == [{2}, {3}] * 300
+
+
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(
         ValueError, match="unknown matching engine 'fast'; expected one of compiled, counting, naive"
