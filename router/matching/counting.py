@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import count
 from typing import Any
 from zlib import crc32
 
@@ -124,14 +125,15 @@ class Links:
 
     Attributes:
         single: number of each filter that consists of this constraint alone -> its interface.
-        counted: number of each other filter -> its Bloom filter, which excludes most of them.
+        counted: number of each other filter -> its Bloom filter, which excludes most of them; its interface;
+            the number of its distinct constraints.
     """
 
     __slots__ = ("counted", "single")
 
     def __init__(self) -> None:
         self.single: dict[int, int] = {}
-        self.counted: dict[int, int] = {}
+        self.counted: dict[int, tuple[int, int, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.single or self.counted)
@@ -239,10 +241,7 @@ class CountingMatcher(Matcher):
         self._excluding: list[tuple[Attribute, set[int]]] | None = None
         #: For each interface, its filters and their numbers in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
-        #: By number of a filter: its interface, and the number of its distinct constraints.
-        self._interface: list[int] = []
-        self._size: list[int] = []
-        self._free: list[int] = []
+        self._numbers = count()
         #: Interfaces with a filter without constraints, which match every message.
         self._always: set[int] = set()
 
@@ -277,22 +276,17 @@ class CountingMatcher(Matcher):
         excluded = set() if among is None else self._filters.keys() - set(among)
         matched = self._always - excluded
         excluded |= self._always
-        self._search(message, matched, excluded)
-        return frozenset(matched)
-
-    def _search(self, message: Message, matched: set[int], excluded: set[int]) -> None:
-        """Adds to `matched` the interfaces not in `excluded` that a message matches; may exclude them."""
         attributes = {(name, type_of(value)): value for name, value in message.items()}
         if self.options.rounds:
             self.exclude(attributes, excluded)
         if self.options.direct and 2 * len(excluded) >= len(self._filters):
             open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
-            if asked * _DIRECT_SHARE < len(self._size) - len(self._free):
+            if asked * _DIRECT_SHARE < sum(map(len, self._filters.values())):
                 for interface in open_:
                     if any(matches_filter(filter_, message) for filter_ in self._filters[interface]):
                         matched.add(interface)
-                return
+                return frozenset(matched)
         satisfied = [
             links
             for attribute, value in attributes.items()
@@ -307,6 +301,7 @@ class CountingMatcher(Matcher):
                 for attribute in attributes:
                     missing &= ~_bit(attribute)
             self._count(satisfied, matched, excluded, missing)
+        return frozenset(matched)
 
     def exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
         """Adds to `excluded` interfaces that a message with these attributes cannot match."""
@@ -341,36 +336,26 @@ class CountingMatcher(Matcher):
                 filter.
         """
         counts: dict[int, int] = {}
-        size_of, interface_of, short_circuit = self._size, self._interface, self.options.short_circuit
+        short_circuit = self.options.short_circuit
         for links in satisfied:
-            for number, bloom in links.counted.items():
-                if bloom & missing:
+            for number, (bloom, interface, size) in links.counted.items():
+                if bloom & missing or interface in excluded:
                     continue
-                interface = interface_of[number]
-                if interface in excluded:
-                    continue
-                count = counts.get(number, 0) + 1
-                if count == size_of[number]:
+                counts[number] = known = counts.get(number, 0) + 1
+                if known == size:
                     matched.add(interface)
                     if short_circuit:
                         excluded.add(interface)
                         if len(excluded) == len(self._filters):
                             return
-                counts[number] = count
 
     def _add(self, interface: int, filter_: Filter) -> None:
         constraints = set(filter_)
         bloom = 0
         for constraint in constraints:
             bloom |= _bit(_attribute(constraint))
-        if self._free:
-            number = self._free.pop()
-            self._interface[number], self._size[number] = interface, len(constraints)
-        else:
-            number = len(self._size)
-            self._interface.append(interface)
-            self._size.append(len(constraints))
-        self._filters[interface][filter_] = number
+        self._filters[interface][filter_] = number = next(self._numbers)
+        entry = bloom, interface, len(constraints)
         if not constraints:
             self._always.add(interface)
         for constraint in constraints:
@@ -378,7 +363,7 @@ class CountingMatcher(Matcher):
             if self._is_single(constraints):
                 links.single[number] = interface
             else:
-                links.counted[number] = bloom
+                links.counted[number] = entry
         self._excluding = None
 
     def _drop(self, interface: int, filter_: Filter) -> None:
@@ -397,7 +382,6 @@ class CountingMatcher(Matcher):
                 index.drop(constraint)
                 if not index:
                     del self._indexes[_attribute(constraint)]
-        self._free.append(number)
         self._excluding = None
 
     def _is_single(self, constraints: set[Constraint]) -> bool:

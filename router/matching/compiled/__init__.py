@@ -178,34 +178,29 @@ class Part(IntEnum):
 class Search(IntEnum):
     """Columns of the row that holds the state of a search (int64): the address of an array, or a number."""
 
-    ROWS = 0  # int64 [ROWS_SIZE, ATTRIBUTE_WIDTH]
-    ROWS_SIZE = 1
-    POLYNOMIALS = 2  # int64 [POLYNOMIALS_SIZE]: [offset of a string + k] is that of its first k bytes
-    POLYNOMIALS_SIZE = 3
-    ATTRIBUTE_OF = 4  # int64 [slots of the largest segment]: the row of its attribute; 0 between searches
-    ATTRIBUTE_OF_SIZE = 5
-    HITS = 6  # int64 [HITS_SIZE, 2]: ranges of postings that are to be verified
-    HITS_SIZE = 7
-    POWERS = 8  # int64 [POWERS_SIZE]: `powers_of_base`
-    POWERS_SIZE = 9
-    FOUND = 10  # int32 [FOUND_SIZE]: the answer
-    FOUND_SIZE = 11
-    SEEN = 12  # int64 [groups of the largest segment]: the round in which a substring was last found
-    SEEN_SIZE = 13
-    ROUND = 14  # number of segments searched so far
-    BODY = 15  # the message
-    COUNT = 16  # number of its attributes
-    OPEN = 17  # uint8 [interfaces]: turn of the last search in which it matched, or `CLOSED`
-    LIMIT = 18  # number of interfaces to be matched
-    NUMBER = 19  # number of interfaces that have matched
-    HIT = 20  # number of ranges in HITS
-    HAVE = 21  # a bit for each slot (modulo 64) of the segment whose attribute the message has
-    SEED = 22  # the address of `SEED`
-    STEPS = 23  # steps that the search may still take; negative: it took too many
-    SPENT = 24  # steps of all searches so far
-    SIZE = 25
+    ROWS = 0  # int64 [attributes, ATTRIBUTE_WIDTH]
+    POLYNOMIALS = 1  # int64 [bytes of the body + 1]: [offset of a string + k] is that of its first k bytes
+    ATTRIBUTE_OF = 2  # int64 [slots of the largest segment]: the row of its attribute; 0 between searches
+    HITS = 3  # int64 [HITS, 2]: ranges of postings that are to be verified
+    POWERS = 4  # int64: `powers_of_base`
+    FOUND = 5  # int32 [interfaces]: the answer
+    SEEN = 6  # int64 [groups of the largest segment]: the round in which a substring was last found
+    ROUND = 7  # number of segments searched so far
+    BODY = 8  # the message
+    COUNT = 9  # number of its attributes
+    OPEN = 10  # uint8 [interfaces]: turn of the last search in which it matched, or `CLOSED`
+    LIMIT = 11  # number of interfaces to be matched
+    NUMBER = 12  # number of interfaces that have matched
+    HIT = 13  # number of ranges in HITS
+    HAVE = 14  # a bit for each slot (modulo 64) of the segment whose attribute the message has
+    SEED = 15  # the address of `SEED`
+    STEPS = 16  # steps that the search may still take; negative: it took too many
+    SPENT = 17  # steps of all searches so far
+    SIZE = 18
 
 
+#: Ranges of postings that can wait for verification; further ranges are verified at once.
+HITS = 4096
 #: In `Search.OPEN`: the interface is not to be matched. Turns of searches are below; 0 is that of none.
 CLOSED = 255
 
@@ -278,15 +273,6 @@ def ending(whole: I64, before: I64, power: I64) -> I64:
     """
     rest = whole - _reduced(before * power)
     return rest + _PRIME if rest < 0 else rest
-
-
-@callee
-def polynomial(text: npt.NDArray[np.uint8], start: I64, end: I64, base: I64) -> I64:
-    """Returns the polynomial of text[start:end]."""
-    value = np.int64(0)
-    for position in range(start, end):
-        value = extended(value, np.int64(text[position]), base)
-    return value
 
 
 @callee

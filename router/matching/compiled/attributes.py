@@ -6,8 +6,6 @@ than `FEW` attributes is left to that function, which names the error, or finds 
 
 from __future__ import annotations
 
-import numpy as np
-
 from router.matching.compiled import (
     AT,
     ATTRIBUTE_BYTES,
@@ -29,37 +27,32 @@ from router.matching.compiled import (
     extended,
     mixed,
 )
-from router.matching.compiled.normal import key_of_double
-from router.native import I64, Address, Flag, byte_at, is_text, long_at, put_long
+from router.matching.compiled.normal import key_of_double, key_of_text
+from router.native import I64, Address, Flag, byte_at, is_text, load_u32, load_u64, long_at, put_long
 from router.predicates import STRING_MAX_BYTES
 from router.wire.format import Tlv
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 
 #: The number of attributes whose names are compared with each other.
 FEW = 64
-#: Error codes: the codec must read the body; the body has more attributes than there are rows.
-UNUSUAL, NO_ROOM = -1, -2
+#: Error code: the codec must read the body.
+UNUSUAL = -1
 
 _ATTRIBUTE = int(Tlv.ATTRIBUTE)
-_BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
 _INFINITE = 0x7FF0000000000000
 
 
 @callee
 def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> I64:
-    """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
+    """Fills the rows of a search; returns the number of attributes, or `UNUSUAL`.
 
     Args:
-        search: the address of a row (`Search`) with space for the polynomials of the whole body.
+        search: the address of a row (`Search`) with space for a body of this size.
         body: the address of the body.
         size: the length of the body, in bytes.
         trusted: 1 if the body is known to follow the rules of the format, 0 to check it.
     """
-    rows, room, polynomials = (
-        long_at(search, Search.ROWS),
-        long_at(search, Search.ROWS_SIZE),
-        long_at(search, Search.POLYNOMIALS),
-    )
+    rows, polynomials = long_at(search, Search.ROWS), long_at(search, Search.POLYNOMIALS)
     seed = long_at(search, Search.SEED)
     base = base_of(seed)
     count, at = 0, 0
@@ -67,7 +60,7 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
         start = at + TLV_HEADER_LENGTH
         if start > size:
             return UNUSUAL
-        end = start + _number(body, at + 1, 4)
+        end = start + load_u32(body + at + 1)
         if end > size:
             return UNUSUAL
         tlv = byte_at(body, at)
@@ -82,8 +75,6 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
         value = name + byte_at(body, start)
         if value == name or value >= end:
             return UNUSUAL
-        if count == room:
-            return NO_ROOM
         row = rows + count * ATTRIBUTE_BYTES
         polynomial, high = 0, 0
         for position in range(name, value):
@@ -109,15 +100,6 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
 
 
 @callee
-def _number(body: Address, at: I64, size: I64) -> I64:
-    """Returns an integer in network byte order; eight bytes are read as a signed integer."""
-    value = np.uint64(0)
-    for position in range(at, at + size):
-        value = value << _BYTE | np.uint64(byte_at(body, position))
-    return np.int64(value)
-
-
-@callee
 def _read_value(
     row: Address, body: Address, type_: I64, at: I64, length: I64, polynomials: Address, seed: Address
 ) -> Flag:
@@ -125,7 +107,7 @@ def _read_value(
     if type_ == STRING:
         if length > STRING_MAX_BYTES:
             return False
-        polynomial, high, key = 0, 0, np.uint64(0)
+        polynomial, high = 0, 0
         base = base_of(seed)
         put_long(polynomials, at, 0)
         for position in range(at, at + length):
@@ -133,15 +115,13 @@ def _read_value(
             high |= byte
             polynomial = extended(polynomial, byte, base)
             put_long(polynomials, position + 1, polynomial)
-        for position in range(at, at + 8):
-            key = key << _BYTE | np.uint64(byte_at(body, position) if position < at + length else 0)
-        put_long(row, KEY, np.int64(key ^ _SIGN))
+        put_long(row, KEY, key_of_text(body + at, length))
         return high < 0x80 or is_text(body + at, body + at + length)
     if type_ == INTEGER and length == 8:
-        put_long(row, KEY, _number(body, at, 8))
+        put_long(row, KEY, load_u64(body + at))
         return True
     if type_ == DOUBLE and length == 8:
-        bits = _number(body, at, 8)
+        bits = load_u64(body + at)
         put_long(row, KEY, key_of_double(bits))
         return (bits & _INFINITE) != _INFINITE
     if type_ == BOOLEAN and length == 1:

@@ -127,8 +127,6 @@ MOST_STEPS, UNBOUNDED = 300_000, 2**62
 _RATIO = 4
 #: The number of a filter that is never removed by itself.
 _ANONYMOUS = -1
-#: Memory of a number as an object, in bytes.
-_NUMBER = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -171,13 +169,12 @@ class CompiledMatcher(Matcher):
         self._held: dict[int, dict[int, tuple[Filter, int | None]]] = {}
         #: Interfaces of a loaded table, whose filters only the segments store.
         self._loaded: set[int] = set()
-        #: Interface -> identities of its filters that are not in a segment yet.
-        self._unsynced: dict[int, dict[int, None]] = {}
+        #: Interfaces and identities of filters that are not in a segment yet.
+        self._unsynced: dict[tuple[int, int], None] = {}
         #: The oldest and largest first.
         self._segments: list[_Kept] = []
         #: By number of a filter: index of its segment, and its posting there.
-        self._holder: _Longs = np.zeros(64, np.int64)
-        self._position: _Longs = np.zeros(64, np.int64)
+        self._places: _Longs = np.zeros((2, 64), np.int64)
         self._numbers = 0
         self._free: list[int] = []
         self._point()
@@ -186,7 +183,7 @@ class CompiledMatcher(Matcher):
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         if interface in self._loaded:
-            self._forget_loaded(interface)
+            self.remove(interface)
         new = {id(filter_): filter_ for filter_ in predicate}
         old = self._held.get(interface, {})
         self.change(interface, [old[key][0] for key in old if key not in new], new.values())
@@ -205,7 +202,7 @@ class CompiledMatcher(Matcher):
         for filter_ in added:
             if (key := id(filter_)) not in held:
                 held[key] = filter_, None
-                self._unsynced.setdefault(interface, {})[key] = None
+                self._unsynced[interface, key] = None
         if not held:
             self.remove(interface)
         elif interface not in self._held:
@@ -214,19 +211,23 @@ class CompiledMatcher(Matcher):
 
     def remove(self, interface: int) -> None:
         if interface in self._loaded:
-            self._forget_loaded(interface)
-        held = self._held.pop(interface, None)
-        if held is not None:
+            self._loaded.discard(interface)
+            dense = self.interfaces.remove(interface)
+            for kept in self._segments:
+                own = np.flatnonzero(kept.segment.interface == dense)
+                kept.segment.interface[own] = 0
+                kept.gone += len(own)
+        elif (held := self._held.pop(interface, None)) is not None:
             for key, (_, number) in held.items():
                 self._take_out(interface, key, number)
-            self._unsynced.pop(interface, None)
             self.interfaces.remove(interface)
 
     def _take_out(self, interface: int, key: int, number: int | None) -> None:
         if number is None:
-            del self._unsynced[interface][key]
+            del self._unsynced[interface, key]
         else:
-            kept, position = self._segments[self._holder[number]], self._position[number]
+            index, position = self._places[:, number]
+            kept = self._segments[index]
             kept.segment.interface[position] = 0
             kept.numbers[position] = _ANONYMOUS
             kept.gone += 1
@@ -237,18 +238,10 @@ class CompiledMatcher(Matcher):
         interfaces, counts = np.unique(table.interface, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(interfaces) + 1, dtype=np.int32), counts))
         self._clear()
-        self._loaded = set(interfaces.tolist())
         for interface in interfaces.tolist():
+            self._loaded.add(interface)
             self.interfaces.add(interface)
         self._append(normal, np.full(table.filters, _ANONYMOUS, np.int64))
-
-    def _forget_loaded(self, interface: int) -> None:
-        self._loaded.discard(interface)
-        dense = self.interfaces.remove(interface)
-        for kept in self._segments:
-            own = np.flatnonzero(kept.segment.interface == dense)
-            kept.segment.interface[own] = 0
-            kept.gone += len(own)
 
     def _sync(self) -> None:
         """Makes a segment of the filters added since the last call, and merges the segments that are due."""
@@ -256,25 +249,21 @@ class CompiledMatcher(Matcher):
             return
         columns = ColumnsBuilder()
         numbers, dense = list[int](), list[int]()
-        for interface, added in self._unsynced.items():
-            held, own = self._held[interface], self.interfaces.dense[interface]
-            for key in added:
-                filter_, _ = held[key]
-                held[key] = filter_, (number := self._new_number())
-                columns.add(0, filter_)
-                numbers.append(number)
-                dense.append(own)
+        for interface, key in self._unsynced:
+            filter_, _ = self._held[interface][key]
+            self._held[interface][key] = filter_, (number := self._new_number())
+            columns.add(0, filter_)
+            numbers.append(number)
+            dense.append(self.interfaces.dense[interface])
         self._unsynced.clear()
-        if numbers:
-            table = normal_table(columns.build(), np.array(dense, np.int32))
-            self._append(table, np.array(numbers, np.int64))
+        table = normal_table(columns.build(), np.array(dense, np.int32))
+        self._append(table, np.array(numbers, np.int64))
 
     def _new_number(self) -> int:
         if self._free:
             return self._free.pop()
-        if self._numbers == len(self._position):
-            self._position = np.concatenate([self._position, np.zeros_like(self._position)])
-            self._holder = np.concatenate([self._holder, np.zeros_like(self._holder)])
+        if self._numbers == self._places.shape[1]:
+            self._places = np.concatenate([self._places, np.zeros_like(self._places)], axis=1)
         self._numbers += 1
         return self._numbers - 1
 
@@ -313,11 +302,10 @@ class CompiledMatcher(Matcher):
     def _add_segment(self, table: NormalTable, numbers: _Longs) -> None:
         segment = Segment(table)
         self._memory.fit_segment(segment.slots, segment.groups)
-        ordered = np.empty(len(numbers), np.int64)
-        ordered[segment.position] = numbers
+        ordered = numbers[segment.order]
         known = np.flatnonzero(ordered != _ANONYMOUS)
-        self._position[ordered[known]] = known
-        self._holder[ordered[known]] = len(self._segments)
+        self._places[0, ordered[known]] = len(self._segments)
+        self._places[1, ordered[known]] = known
         self._segments.append(_Kept(segment, ordered))
 
     def _point(self) -> None:
@@ -330,9 +318,9 @@ class CompiledMatcher(Matcher):
     def nbytes(self) -> int:
         """The memory of the table and its index, in bytes, without filters that callers passed as objects."""
         objects = sum(150 * len(held) for held in self._held.values())
-        objects += getsizeof(self._loaded) + _NUMBER * len(self._loaded)
+        objects += getsizeof(self._loaded)
         segments = sum(kept.segment.nbytes + kept.numbers.nbytes for kept in self._segments)
-        return self._position.nbytes + self._holder.nbytes + segments + self.interfaces.nbytes + objects
+        return self._places.nbytes + segments + self.interfaces.nbytes + objects
 
     # Matching.
 

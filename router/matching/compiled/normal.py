@@ -24,10 +24,10 @@ from router.matching.compiled import (
     Test,
     base_of,
     callee,
+    extended,
     kernel,
-    polynomial,
 )
-from router.native import I64, Address, Array, Tuple
+from router.native import I64, Address, Array, Tuple, address_of, byte_at
 from router.predicates import Operator
 
 _EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])
@@ -87,7 +87,10 @@ def _polynomials(
     polynomials = np.empty(len(start) - 1, np.int64)
     base = base_of(seed)
     for number in range(len(polynomials)):
-        polynomials[number] = polynomial(text, start[number], start[number + 1], base)
+        value = np.int64(0)
+        for position in range(start[number], start[number + 1]):
+            value = extended(value, np.int64(text[position]), base)
+        polynomials[number] = value
     return polynomials
 
 
@@ -142,7 +145,7 @@ def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -
         columns.operator,
         columns.value,
         strings.start,
-        strings.text,
+        address_of(strings.text),
         (start, satisfiable, test, a, b),
     )
     return NormalTable(
@@ -179,11 +182,11 @@ def key_of_double(bits: I64) -> I64:
 
 
 @callee
-def key_of_text(text: Array, start: I64, end: I64) -> I64:
-    """Maps the first eight bytes of text[start:end], padded with zeros, to a key in their order."""
+def key_of_text(text: Address, length: I64) -> I64:
+    """Maps the first eight of the bytes at an address, padded with zeros, to a key in their order."""
     key = np.uint64(0)
-    for position in range(start, start + 8):
-        key = key << _BYTE | np.uint64(text[position] if position < end else 0)
+    for position in range(8):
+        key = key << _BYTE | np.uint64(byte_at(text, position) if position < length else 0)
     return np.int64(key ^ _SIGN)
 
 
@@ -211,7 +214,7 @@ def _normalise(
     operators: Array,
     values: Array,
     string_start: Array,
-    text: Array,
+    text: Address,
     result: Array,
 ) -> I64:
     """Fills the arrays of a `NormalTable`; returns the number of records."""
@@ -230,7 +233,7 @@ def _normalise(
                         # Every string has the empty pattern.
                         test = _IS_STRING
                     else:
-                        low, high = key_of_text(text, begin, end), value
+                        low, high = key_of_text(text + begin, end - begin), value
             elif operator == _NE:
                 test, low = _DIFFERS, key_of_double(value) if kind == DOUBLE else value
             else:

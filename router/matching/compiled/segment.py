@@ -63,7 +63,7 @@ class Segment:
         parts: int64 [Part.SIZE], the row that compiled code reads; the segment owns the arrays to which it
             refers.
         slots, groups: their number.
-        position: int32 [F], the number of the posting of each filter of the table.
+        order: int32 [F], the number in the table of the filter of each posting.
     """
 
     def __init__(self, table: NormalTable) -> None:
@@ -73,12 +73,10 @@ class Segment:
         )
         sieved = np.flatnonzero(access == slots * ACCESSES + _SIEVED)
         key[1, sieved] = _turns(table.interface[sieved])
-        order = np.lexsort((key[1], key[0], access)).astype(np.int32)
-        self.position: _Ints = np.empty(len(order), np.int32)
-        self.position[order] = np.arange(len(order), dtype=np.int32)
-        access, key = access[order], key[:, order]
+        self.order: _Ints = np.lexsort((key[1], key[0], access)).astype(np.int32)
+        access, key = access[self.order], key[:, self.order]
         self.interface, self.needs, self.record_start, self.test, self.a, self.b, lower, upper = _file(
-            order, chosen, access, table.interface, table.start, table.test, table.a, table.b
+            self.order, chosen, access, table.interface, table.start, table.test, table.a, table.b
         )
         self.names, self.strings = table.names, table.strings
         self.slot_name, self.slot_type = table.slot_name, table.slot_type
@@ -134,7 +132,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """The memory of the arrays, in bytes."""
-        return sum(array.nbytes for array in self._arrays.values()) + self.position.nbytes
+        return sum(array.nbytes for array in self._arrays.values()) + self.order.nbytes
 
     def _slot_rows(self, access: _Longs) -> _Ints:
         slots = len(self.slot_name)
@@ -239,15 +237,12 @@ _SIEVED_SHARE, _SIEVED_LEAST = 0.004, 256
 
 
 @callee
-def _likelihood(test: I64, low: I64, high: I64, share: Real) -> Real:
-    """Estimates the share of the values of an attribute that pass a test.
+def _likelihood(test: I64, low: I64, high: I64) -> Real:
+    """Estimates the share of the values of an attribute that pass a test that is no equality.
 
     Args:
         high: the length, if the test is a pattern.
-        share: if the test is an equality, the share of this value in the equalities of the slot.
     """
-    if test == _SAME or (test == _RANGE and low == high):
-        return share
     if test == _RANGE:
         if low == LOWEST or high == HIGHEST:
             return 1.0 if low == LOWEST and high == HIGHEST else _ONE_BOUND
@@ -290,24 +285,18 @@ def _choose_accesses(
         sort keys of its posting, the value and 0 for a unit.
     """
     filters = len(starts) - 1
-    in_slot, equal_in_slot = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-    equal = 0
-    for at in range(len(tests)):
-        test = tests[at] % ACCESSES
-        in_slot[tests[at] // ACCESSES] += 1
-        if test == _SAME or (test == _RANGE and lows[at] == highs[at]):
-            equal_in_slot[tests[at] // ACCESSES] += 1
-            equal += 1
-    size = 8
-    while size < 2 * equal:
+    slot_of, tests = tests // ACCESSES, tests % ACCESSES
+    equal = (tests == _SAME) | ((tests == _RANGE) & (lows == highs))
+    in_slot = np.bincount(slot_of, minlength=slots)
+    equal_in_slot = np.bincount(slot_of[equal], minlength=slots)
+    equalities, size = np.flatnonzero(equal), 8
+    while size < 2 * len(equalities):
         size *= 2
     counts, keys = np.zeros(size, np.int64), np.empty((size, 2), np.int64)
-    for at in range(len(tests)):
-        test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
-        if test == _SAME or (test == _RANGE and lows[at] == highs[at]):
-            place = _place(counts, keys, slot, highs[at], seed)
-            keys[place, 0], keys[place, 1] = slot, highs[at]
-            counts[place] += 1
+    for record in equalities:
+        place = _place(counts, keys, slot_of[record], highs[record], seed)
+        keys[place, 0], keys[place, 1] = slot_of[record], highs[record]
+        counts[place] += 1
     accesses, chosen, key = (
         np.empty(filters, np.int64),
         np.empty(filters, np.int64),
@@ -318,17 +307,15 @@ def _choose_accesses(
     for number in range(filters):
         best, rarest, wide = -1, 1e300, sieving
         for at in range(starts[number], starts[number + 1]):
-            test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
-            share = 1.0
-            high = highs[at]
-            if test == _SAME or (test == _RANGE and lows[at] == high):
-                share = counts[_place(counts, keys, slot, high, seed)] / (
-                    equal_in_slot[slot] + _EQUALITIES_PRIOR
-                )
-            elif _STARTS <= test <= _HOLDS:
-                high = np.int64(string_start[high + 1] - string_start[high])
+            test, slot, high = tests[at], slot_of[at], highs[at]
+            if equal[at]:
+                same = counts[_place(counts, keys, slot, high, seed)]
+                likelihood = in_slot[slot] * same / (equal_in_slot[slot] + _EQUALITIES_PRIOR)
+            else:
+                if _STARTS <= test <= _HOLDS:
+                    high = np.int64(string_start[high + 1] - string_start[high])
+                likelihood = in_slot[slot] * _likelihood(test, lows[at], high)
             wide &= test == _RANGE
-            likelihood = in_slot[slot] * _likelihood(test, lows[at], high, share)
             if likelihood < rarest:
                 best, rarest = at, likelihood
         chosen[number] = best
@@ -336,9 +323,9 @@ def _choose_accesses(
             accesses[number] = slots * ACCESSES + (_ALWAYS if satisfiable[number] else _NEVER)
             continue
         if wide and lows[best] < highs[best] and rarest >= _SIEVED_SHARE * filters:
-            accesses[number], key[0, number] = slots * ACCESSES + _SIEVED, tests[best] // ACCESSES
+            accesses[number], key[0, number] = slots * ACCESSES + _SIEVED, slot_of[best]
             continue
-        test, low, high = tests[best] % ACCESSES, lows[best], highs[best]
+        test, low, high = tests[best], lows[best], highs[best]
         exact = True
         if test == _RANGE:
             if low == high:
@@ -363,7 +350,7 @@ def _choose_accesses(
         unit = exact and starts[number + 1] - starts[number] == 1
         if unit and access < _EQUAL:
             access -= _TO_UNIT
-        accesses[number] = tests[best] // ACCESSES * ACCESSES + access
+        accesses[number] = slot_of[best] * ACCESSES + access
         key[0, number], key[1, number] = value, 0 if unit else 1
     return accesses, chosen, key
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from router.matching.compiled import (
     ACCESSES,
     ATTRIBUTE_WIDTH,
+    HITS,
     SEED_AT,
     STRING_HASH,
     Part,
@@ -26,8 +27,6 @@ from router.native import I64, Address, address_of
 
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
-#: Number of ranges of postings that can wait for verification; further ranges are verified at once.
-_HITS = 4096
 #: Bytes of the smallest ATTRIBUTE: TLV header, length of the name, name, type, empty value.
 _LEAST_ATTRIBUTE = 8
 #: Messages of this many bytes always fit.
@@ -54,11 +53,12 @@ class WorkingMemory:
         self._arrays: dict[int, npt.NDArray[np.generic]] = {}
         self.found: _Ints = np.empty(0, np.int32)
         self.row[Search.SEED] = SEED_AT
-        self._put(Search.HITS, np.empty((_HITS, 2), np.int64))
+        self._put(Search.HITS, np.empty((HITS, 2), np.int64))
         self._put(Search.POWERS, powers_of_base())
         self.fit_interfaces(64)
         self.fit_body(_USUAL_BODY)
-        self.fit_segment(64, 64)
+        for which in (Search.ATTRIBUTE_OF, Search.SEEN):
+            self._put(which, np.zeros(128, np.int64))
 
     def fit_interfaces(self, interfaces: int) -> None:
         """Allocates memory for answers of this many interfaces."""
@@ -79,15 +79,13 @@ class WorkingMemory:
 
     def fit_segment(self, slots: int, groups: int) -> None:
         """Allocates memory for segments of this many slots and groups."""
-        if slots > self.row[Search.ATTRIBUTE_OF_SIZE]:
-            self._put(Search.ATTRIBUTE_OF, np.zeros(2 * slots, np.int64))
-        if groups > self.row[Search.SEEN_SIZE]:
-            self._put(Search.SEEN, np.zeros(2 * groups, np.int64))
+        for which, size in ((Search.ATTRIBUTE_OF, slots), (Search.SEEN, groups)):
+            if size > len(self._arrays[which]):
+                self._put(which, np.zeros(2 * size, np.int64))
 
     def _put(self, which: int, array: npt.NDArray[np.generic]) -> None:
         self._arrays[which] = array
         self.row[which] = address_of(array)
-        self.row[which + 1] = len(array)
 
 
 @cache

@@ -18,6 +18,7 @@ from router.matching.compiled import (
     GROUP_OTHERS,
     GROUP_UNITS,
     GROUP_WIDTH,
+    HITS,
     KEY,
     LENGTH,
     SLOT,
@@ -187,7 +188,7 @@ def _passes(search: Address, segment: Address, row: Address, test: I64, record: 
             return same_bytes(value, text, size)
         if test == _ENDS:
             return same_bytes(value + length - size, text, size)
-        return _contains(search, segment, row, b)
+        return _contains(search, segment, row, b, text, size)
     order = _compare(value, length, text, size)
     if test == _BELOW:
         return order < 0
@@ -207,13 +208,13 @@ def _compare(value: Address, length: I64, text: Address, size: I64) -> I64:
 
 
 @callee
-def _contains(search: Address, segment: Address, row: Address, text: I64) -> Flag:
+def _contains(
+    search: Address, segment: Address, row: Address, number: I64, pattern: Address, size: I64
+) -> Flag:
     """Whether the value of an attribute contains a string of the segment, which is not longer."""
     at, length = long_at(row, AT), long_at(row, LENGTH)
-    start = int_at(long_at(segment, Part.STRING_START), text)
-    size = int_at(long_at(segment, Part.STRING_START), text + 1) - start
-    wanted = long_at(long_at(segment, Part.STRING_POLYNOMIAL), text)
-    value, pattern = long_at(search, Search.BODY) + at, long_at(segment, Part.TEXT) + start
+    value = long_at(search, Search.BODY) + at
+    wanted = long_at(long_at(segment, Part.STRING_POLYNOMIAL), number)
     polynomials = long_at(search, Search.POLYNOMIALS) + 8 * at
     power, first = long_at(long_at(search, Search.POWERS), size), byte_at(pattern, 0)
     for offset in range(length - size + 1):
@@ -248,50 +249,34 @@ def find_equal(search: Address, segment: Address, row: Address) -> Flag:
 def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
     """Matches the groups of the patterns that the string value of an attribute has."""
     slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
-    polynomials, powers = long_at(search, Search.POLYNOMIALS), long_at(search, Search.POWERS)
     lengths, value = long_at(segment, Part.LENGTHS), long_at(search, Search.BODY) + at
-    seed = long_at(search, Search.SEED)
-    slot_row = long_at(segment, Part.SLOT_ROWS) + 4 * SLOT_WIDTH * slot
-    prefixes, suffixes = int_at(slot_row, SLOT_LENGTHS), int_at(slot_row, SLOT_LENGTHS + 1)
-    substrings, end = int_at(slot_row, SLOT_LENGTHS + 2), int_at(slot_row, SLOT_LENGTHS + 3)
-    if spend(search, min(suffixes - prefixes, length) + min(substrings - suffixes, length)):
-        return True
-    for which in range(prefixes, suffixes):
-        size = int_at(lengths, which)
-        if size > length:
-            break
-        polynomial = long_at(polynomials, at + size)
-        group = _find_pattern(segment, slot * ACCESSES + _PREFIX, polynomial, value, size, seed)
-        if group >= 0 and _hit(search, segment, group):
+    begins = long_at(segment, Part.SLOT_ROWS) + 4 * (SLOT_WIDTH * slot + SLOT_LENGTHS)
+    for access in (_PREFIX, _SUFFIX):
+        begin, end = int_at(begins, access - _PREFIX), int_at(begins, access - _PREFIX + 1)
+        if spend(search, min(end - begin, length)):
             return True
-    for which in range(suffixes, substrings):
-        size = int_at(lengths, which)
-        if size > length:
-            break
-        before = long_at(polynomials, at + length - size)
-        polynomial = ending(long_at(polynomials, at + length), before, long_at(powers, size))
-        group = _find_pattern(
-            segment, slot * ACCESSES + _SUFFIX, polynomial, value + length - size, size, seed
-        )
-        if group >= 0 and _hit(search, segment, group):
-            return True
-    if substrings == end:
+        for which in range(begin, end):
+            size = int_at(lengths, which)
+            if size > length:
+                break
+            first = at if access == _PREFIX else at + length - size
+            group = _find_pattern(search, segment, slot * ACCESSES + access, first, size)
+            if group >= 0 and _hit(search, segment, group):
+                return True
+    begin, end = int_at(begins, 2), int_at(begins, 3)
+    if begin == end:
         return False
     first_bytes, seen = long_at(segment, Part.FIRST_BYTES) + 32 * slot, long_at(search, Search.SEEN)
-    shortest = int_at(lengths, substrings)
-    for first in range(length - shortest + 1):
+    for first in range(length - int_at(lengths, begin) + 1):
         byte = byte_at(value, first)
         if not long_at(first_bytes, byte >> 6) >> (byte & 63) & 1:
             continue
-        before, steps = long_at(polynomials, at + first), 1
-        for which in range(substrings, end):
+        steps = 1
+        for which in range(begin, end):
             size = int_at(lengths, which)
             if first + size > length:
                 break
-            polynomial = ending(long_at(polynomials, at + first + size), before, long_at(powers, size))
-            group = _find_pattern(
-                segment, slot * ACCESSES + _SUBSTRING, polynomial, value + first, size, seed
-            )
+            group = _find_pattern(search, segment, slot * ACCESSES + _SUBSTRING, at + first, size)
             steps += 1 if group < 0 else 1 + (size >> 4)
             # A string may contain a substring several times.
             if group >= 0 and long_at(seen, group) != long_at(search, Search.ROUND):
@@ -328,7 +313,7 @@ def _hit(search: Address, segment: Address, group: I64) -> Flag:
         return True
     if others < end:
         hit = long_at(search, Search.HIT)
-        if hit == long_at(search, Search.HITS_SIZE):
+        if hit == HITS:
             return verify(search, segment, others, end, 1)
         put_long(long_at(search, Search.HITS), 2 * hit, others)
         put_long(long_at(search, Search.HITS), 2 * hit + 1, end)
@@ -337,14 +322,14 @@ def _hit(search: Address, segment: Address, group: I64) -> Flag:
 
 
 @callee
-def _find_pattern(
-    segment: Address, code: I64, polynomial: I64, text: Address, length: I64, seed: Address
-) -> I64:
-    """Returns the group of a pattern, or -1."""
-    hashed = mixed(polynomial, length, code, seed)
+def _find_pattern(search: Address, segment: Address, code: I64, at: I64, length: I64) -> I64:
+    """Returns the group of the pattern that is a part of a value, at an offset of the body; or -1."""
+    polynomials, power = long_at(search, Search.POLYNOMIALS), long_at(long_at(search, Search.POWERS), length)
+    polynomial = ending(long_at(polynomials, at + length), long_at(polynomials, at), power)
+    hashed = mixed(polynomial, length, code, long_at(search, Search.SEED))
     bit = hashed >> 24 & (long_at(segment, Part.BLOOM_WORDS) * 64 - 1)
     if long_at(long_at(segment, Part.BLOOM), bit >> 6) >> (bit & 63) & 1:
-        return _find(segment, hashed, code, text, length)
+        return _find(segment, hashed, code, long_at(search, Search.BODY) + at, length)
     return np.int64(-1)
 
 
