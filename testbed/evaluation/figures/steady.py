@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -188,7 +188,7 @@ class Large:
         state = {scheme: np.zeros((2, self.nodes)) for scheme in ("pif", "pif-classes", "psf", "ips")}
         crossings, set_up, table_kb = 0.0, 0.0, []
         # Of the first predicates of so many receivers, those that the ones before them do not cover.
-        passed = np.append(0.0, np.cumsum(self._interests.fresh(np.arange(self.nodes))))
+        passed = np.append(0.0, np.cumsum(self._interests.fresh(np.arange(self.receivers.sum()))))
         for node, table in router_tables(self._topology, forest, subtrees=True).items():
             assert table.subtrees is not None
             table_kb.append(len(encode_table(table)) / 1e3)
@@ -255,20 +255,36 @@ def _simulated_state(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
     """Returns what routers hold and receive in the simulated network of a case.
 
     Returns:
-        `mean` and `max`: constraints a router, for messages of the senders of `Large`; `RAs`: of all routers.
+        `mean` and `max`: constraints a router, for messages of the senders of `Large`; `RAs`: of all routers;
+        `apart KEY`: without covering, where `calculated mean` and `max` follow from the predicates of
+        receivers.
     """
-    topology = f'{{ generator = "power_law", nodes = {facts["nodes"]}, cost = "unit" }}'
-    with simulated(facts, seed, topology=topology) as (experiment, run):
-        tables, counters = read_routing_tables(run), read_routers_counters(run)
-    senders = Large(experiment.topology, seed, Interests(seed, most=1)).senders
-    constraints_of, held = by_predicate(lambda predicate: size_of(predicate).constraints), Counter[int]()
-    for node, row in ((node, row) for node, rows in tables.items() for row in rows):
-        if row.get("part") == "forwarding":
-            sources = row.get("sources") if facts["scheme"] in ("psf", "ips") else None
-            asked = 1 if sources is None else int(senders[sources].sum())
-            held[node] += constraints_of(row) * (asked if row.get("copies") else min(asked, 1))
-    ras = sum(each["ras_received"] for each in counters.values())
-    return {"mean": held.total() / len(tables), "max": max(held.values()), "RAs": ras}
+    scheme, nodes, found = facts["scheme"], facts["nodes"], dict[str, float]()
+    topology = f'{{ generator = "power_law", nodes = {nodes}, cost = "unit" }}'
+    interests, constraints_of = Interests(seed, most=1), by_predicate(lambda each: size_of(each).constraints)
+    # Receivers are weighed by their constraints.
+    interests.alone = 1.0
+    for prefix, covering in (("", "full"), ("apart ", "none")):
+        with simulated(facts, seed, topology=topology, protocol__covering=covering) as (experiment, run):
+            tables, counters = read_routing_tables(run), read_routers_counters(run)
+        large = Large(experiment.topology, seed, interests)
+        held, own = np.zeros((2, nodes), np.int64)
+        for node, row in ((node, row) for node, rows in tables.items() for row in rows):
+            if row.get("part") == "forwarding":
+                sources = row.get("sources") if scheme in ("psf", "ips") else None
+                asked = 1 if sources is None else int(large.senders[sources].sum())
+                held[node] += constraints_of(row) * (asked if row.get("copies") else min(asked, 1))
+            elif row.get("part") == "local":
+                own[node] += constraints_of(row)
+        ras = sum(each["ras_received"] for each in counters.values())
+        found |= {f"{prefix}mean": float(held.mean()), f"{prefix}max": float(held.max()), f"{prefix}RAs": ras}
+    large.receivers = own
+    large.classes(LAYERS[facts["layer"]](experiment.topology, frozenset(), frozenset()))
+    # With drp a router holds the predicates of all others.
+    others = own.sum() - own
+    drp = {"drp apart mean": float(others.mean()), "drp apart max": float(others.max())}
+    calculated = {**drp, **large.found}
+    return found | {f"calculated {key}": calculated[f"{scheme} apart {key}"] for key in ("mean", "max")}
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:

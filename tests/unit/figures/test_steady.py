@@ -94,6 +94,7 @@ def test_a_simulated_network_is_near_the_calculation(scheme: str) -> None:
     for key in ("mean", "max"):
         calculated = state["r M" if scheme == "drp" else f"{scheme} united {key}"]
         assert found[key] == pytest.approx(calculated, rel=0.3)
+        assert found[f"apart {key}"] == pytest.approx(found[f"calculated {key}"])
     if scheme.startswith("pif"):
         assert found["RAs"] == pytest.approx(state["set-up"], rel=0.05)
 
@@ -122,6 +123,12 @@ def test_a_calculation_far_from_the_simulation_fails(
 ) -> None:
     state = {"nodes": 100, "r M": 1, calculated: 100}
     assert _judged(text, {("state", 100): state, ("simulated", 100): {key: simulated}}) is holds
+
+
+@pytest.mark.parametrize(("held", "holds"), [(100, True), (98, True), (97, False), (101, False)])
+def test_a_state_calculated_from_other_predicates_fails(held: int, holds: bool) -> None:
+    run = {"calculated mean": 100, "apart mean": 100, "calculated max": 100, "apart max": held}
+    assert _judged("spt, no covering: states simulated", {("simulated", 100): run}) is holds
 
 
 @pytest.mark.parametrize(("nodes", "off", "holds"), [(300, 1, True), (300, 3, False), (100, 1, False)])
