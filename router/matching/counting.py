@@ -64,7 +64,7 @@ class CountingOptions:
     Attributes:
         rounds: the number of pre-processing rounds: attributes of the selectivity table that are considered
             (SIGCOMM 2003 paper, which has 10; slides, "Selectivity Preprocessing"). 0: no table. With this
-            index, the table saves no time (docs/figures/forwarding-small.md).
+            index, the table saves no time (docs/figures/forwarding.md).
         bloom: a Bloom filter of attributes excludes filters with an attribute that the message lacks, before
             anything is counted (slides, "Bloom Filters").
         short_circuit: an interface that has matched is not evaluated further (paper).
