@@ -297,7 +297,7 @@ byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)
 put_int, put_long = _writer(32), _writer(64)
-#: Reads the unsigned number in network byte order at an address.
+#: Reads the number in network byte order at an address: unsigned, or signed if it has 64 bits.
 load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
 
 

@@ -49,7 +49,7 @@ _COMPARED = (
     ("attention", EMULATED, "saved_bandwidth", "saved bandwidth", 2, "points", _CHANGE),
     ("attention", EMULATED, "control_crossings", "SUBs and notifications", 5, "%", _CHANGE),
     ("schemes", EMULATED, "crossings", "crossings of messages", 1, "%", _CHANGE),
-    ("schemes", EMULATED, "filters", "filters for the senders", 1, "%", "since they wait for no frame"),
+    ("schemes", EMULATED, "filters", "filters for the senders", 1, "%", "since they are counted at the end"),
 )
 #: Figure -> size of its emulations, whose data are beside the pages.
 EMULATIONS = {name: size for name, size, *_ in _COMPARED} | {"fn": "small"}
@@ -98,15 +98,18 @@ class EmulatedBesideSimulated(Reproduction, page="emulated", _COMMANDS=_COMMANDS
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for name in EMULATIONS:
-            halves = (FIGURES[name]().panels(_half(results, name, half)) for half in _HALVES)
-            # Simulations come last, and may measure more.
-            for pair in zip(*halves, strict=False):
+            emulated, simulated = (
+                {panel.title: panel for panel in FIGURES[name]().panels(_half(results, name, half))}
+                for half in _HALVES
+            )
+            # An emulation may measure less.
+            for title, panel in emulated.items():
                 curves = {
                     f"{label}, {half}": own
-                    for half, panel in zip(_HALVES, pair, strict=True)
-                    for label, own in panel.curves.items()
+                    for half, each in zip(_HALVES, (panel, simulated[title]), strict=True)
+                    for label, own in each.curves.items()
                 }
-                found.append(replace(pair[0], title=f"{name}: {pair[0].title}", curves=curves))
+                found.append(replace(panel, title=f"{name}: {title}", curves=curves))
         return found
 
 
@@ -121,10 +124,10 @@ def _verdicts(results: Results, name: str) -> Statement:
     halves = [_half(results, name, half) for half in _HALVES]
     own, other = ({each.text: each.holds for each in FIGURES[name]().judge(half)} for half in halves)
     failing = [*own.values()].count(False)
-    apart = [text for text, holds in own.items() if holds is not None and other.get(text) is not holds]
+    apart = [text for text, holds in own.items() if other.get(text) is not holds]
     return Statement(
         f"{name}: the verdicts on the paper's statements",
-        "as simulated, of statements that an emulation can judge",
+        "as simulated",
         f"{failing} of {len(own)} fail emulated; others simulated: {'; '.join(apart) or 'none'}",
         not apart and any(map(halves[0].runs, halves[0])),
     )

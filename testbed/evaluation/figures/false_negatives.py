@@ -67,12 +67,13 @@ class FalseNegatives(Reproduction, page="fn"):
                 last < 5,
             )
             yield Statement(f"{case.label}: none after that", "0", f"{after:.0f} in all runs", after == 0)
-            yield Statement(
-                f"{case.label}: none after the last RA has come to a sender",
-                predicted,
-                f"{abs(1000 * latest):.3g} ms {place}" if beyond else "no prediction",
-                latest <= 0 if beyond else None,
-            )
+            if beyond:
+                yield Statement(
+                    f"{case.label}: none after the last RA has come to a sender",
+                    predicted,
+                    f"{abs(1000 * latest):.3g} ms {place}",
+                    latest <= 0,
+                )
 
     def panels(self, results: Results) -> list[Panel]:
         found = []

@@ -192,9 +192,9 @@ class Results:
 
     @staticmethod
     def band_of(values: Collection[float], scale: float = 1.0, digits: int = 3) -> str:
-        """Returns the median of values with the 10 and 90 % quantiles, as text."""
-        if not values:
-            return "no run"
+        """Returns the median of values with the 10 and 90 % quantiles, as text; of one value, the value."""
+        if len(values) < 2:
+            return f"{scale * next(iter(values)):.{digits}g}" if values else "no run"
         low, middle, high = (scale * float(each) for each in np.quantile([*values], [0.1, 0.5, 0.9]))
         return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
-from statistics import median
 
 from captures.accounting.verdict import MESSAGE_FAILURES
 from testbed.evaluation.figures import LAYERS
@@ -170,19 +169,16 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
     by_mean = "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1
     formulas = (("psf", by_alpha), ("ips", by_alpha), ("pif", by_alpha), ("pif", by_mean))
     for (scheme, (key, formula, tolerance)), unit in product(formulas, UNITS):
-        cases = results.where(scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL)
-        if not cases:
-            continue
-        medians = [median(each) for case in cases if (each := results.values(case, f"{key}_{unit}"))]
-        yield Statement.by_interval(
-            f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
-            f"1 within {100 * tolerance:.0f} %",
-            medians,
-            1 - tolerance,
-            1 + tolerance,
-            unit="of it",
-            scale=1,
-        )
+        for case in results.where(scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL):
+            yield Statement.by_interval(
+                f"{case.label}: {unit} held / {formula}",
+                f"1 within {100 * tolerance:.0f} %",
+                results.values(case, f"{key}_{unit}"),
+                1 - tolerance,
+                1 + tolerance,
+                unit="of it",
+                scale=1,
+            )
 
 
 def _crossings(results: Results) -> Iterator[Statement]:

@@ -267,6 +267,7 @@ def _simulated_state(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
     for prefix, covering in (("", "full"), ("apart ", "none")):
         with simulated(facts, seed, topology=topology, protocol__covering=covering) as (experiment, run):
             tables, counters = read_routing_tables(run), read_routers_counters(run)
+        found.setdefault("RAs", sum(each["ras_received"] for each in counters.values()))
         large = Large(experiment.topology, seed, interests)
         held, own = np.zeros((2, nodes), np.int64)
         for node, row in ((node, row) for node, rows in tables.items() for row in rows):
@@ -276,8 +277,7 @@ def _simulated_state(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
                 held[node] += constraints_of(row) * (asked if row.get("copies") else min(asked, 1))
             elif row.get("part") == "local":
                 own[node] += constraints_of(row)
-        ras = sum(each["ras_received"] for each in counters.values())
-        found |= {f"{prefix}mean": float(held.mean()), f"{prefix}max": float(held.max()), f"{prefix}RAs": ras}
+        found |= {f"{prefix}mean": float(held.mean()), f"{prefix}max": float(held.max())}
     large.receivers = own
     large.classes(LAYERS[facts["layer"]](experiment.topology, frozenset(), frozenset()))
     # With drp a router holds the predicates of all others.

@@ -181,7 +181,8 @@ def test_a_false_negative_after_the_last_advertisement_is_in_no_figure() -> None
     assert (late.holds, late.measured) == (False, "20 ms after it")
     assert found({**near, "last_miss_s": 0.015}, far).holds is False
     # An emulation has no declared delays.
-    assert found({**near, "settled_s": None}).holds is None
+    with pytest.raises(KeyError, match="none after the last RA"):
+        found({**near, "settled_s": None})
 
 
 def test_runs_of_equal_seeds_are_compared() -> None:
