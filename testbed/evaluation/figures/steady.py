@@ -266,8 +266,9 @@ def _simulated_state(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
     interests.alone = 1.0
     for prefix, covering in (("", "full"), ("apart ", "none")):
         with simulated(facts, seed, topology=topology, protocol__covering=covering) as (experiment, run):
-            tables, counters = read_routing_tables(run), read_routers_counters(run)
-        found.setdefault("RAs", sum(each["ras_received"] for each in counters.values()))
+            tables = read_routing_tables(run)
+            if not prefix:
+                found["RAs"] = sum(each["ras_received"] for each in read_routers_counters(run).values())
         large = Large(experiment.topology, seed, interests)
         held, own = np.zeros((2, nodes), np.int64)
         for node, row in ((node, row) for node, rows in tables.items() for row in rows):

@@ -25,7 +25,6 @@ from tests.support.paths import DOCS, ROOT
 
 _FOLDER = DOCS / "figures"
 _PAGES = sorted(each for each in _FOLDER.glob("*.md") if each.name != "README.md")
-_WITH_DATA = [each for each in _PAGES if (_FOLDER / DATA / f"{each.stem}.json.gz").is_file()]
 _INDEX = (_FOLDER / "README.md").read_text()
 #: Pages whose figures have changed since they were made. A page that is made leaves the list of the index.
 _OUTDATED = {
@@ -56,7 +55,7 @@ def test_a_page_has_the_words_and_keys_of_the_code_and_no_run_that_failed(page: 
     assert "\n".join(tail(figure, origin, figure.cases(origin.size))) in "\n".join(lines)
 
 
-@pytest.mark.parametrize("page", _WITH_DATA, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
 def test_a_page_and_its_picture_are_made_from_its_data(page: Path, tmp_path: Path) -> None:
     origin, done = read_data(_FOLDER / DATA / f"{page.stem}.json.gz")
     assert page_of(FIGURES[origin.name](), origin, done, tmp_path).stem == page.stem
@@ -67,8 +66,10 @@ def test_a_page_and_its_picture_are_made_from_its_data(page: Path, tmp_path: Pat
 def test_each_page_has_data_and_all_data_are_of_pages_or_emulations() -> None:
     data = {each.name.removesuffix(".json.gz") for each in (_FOLDER / DATA).iterdir()}
     emulations = {page_name(name, size, "run") for name, size in EMULATIONS.items()}
-    assert _WITH_DATA == _PAGES
-    assert data - emulations == {page.stem for page in _PAGES} - emulations
+    pages = {page.stem for page in _PAGES}
+    assert pages <= data <= pages | emulations
+    # The figure leaves this claim out where nothing is predicted.
+    assert "| none after the last RA has come to a sender | 10 cases |" in (_FOLDER / "fn.md").read_text()
 
 
 def test_a_page_says_whose_rules_ran_and_the_index_where_they_differ() -> None:
