@@ -80,9 +80,10 @@ class Leakage(Reproduction, page="leakage"):
                     for case in results.where(encoding=encoding)
                 },
                 x="messages seen",
-                paper={f"published, not hardened: {text}": float(text.rstrip(" %")) / 100}
-                if (text := _PUBLISHED.get(name, ("",))[0])
-                else {},
+                paper={
+                    f"published, not hardened: {100 * share:g} %": share
+                    for share, _ in filter(None, [_PUBLISHED.get(name)])
+                },
                 points=True,
             )
             for encoding in ("slides", "ranges")
@@ -91,13 +92,15 @@ class Leakage(Reproduction, page="leakage"):
 
 
 #: Attack -> the published shares, without and with hardening.
-_PUBLISHED = {"A2": ("5 %", "none"), "A3": ("20.7 %", "at most 5 %")}
+_PUBLISHED = {"A2": (0.05, "none"), "A3": (0.207, "at most 5 %")}
 
 
 def _anchor(case: Case, name: str) -> str:
     """The published share beside an attack of the same method."""
-    hardened = case.facts["kept"] or case.facts["fill"]
-    return f"; published: {_PUBLISHED[name][bool(hardened)]}" if name in _PUBLISHED else ""
+    if name not in _PUBLISHED:
+        return ""
+    share, hardened = _PUBLISHED[name]
+    return f"; published: {hardened if case.facts['kept'] or case.facts['fill'] else f'{100 * share:g} %'}"
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:

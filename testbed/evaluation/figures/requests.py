@@ -75,7 +75,7 @@ class Requests(Reproduction, page="srur"):
             yield Statement.by_tolerance(text, 1.25, ratios, 0.05, every=True)
 
     def panels(self, results: Results) -> list[Panel]:
-        predicted = {f"N 2 (N - 1) / {minutes} min": 25 * 2 * 24 / (60 * minutes) for minutes in (8, 10)}
+        predicted = {f"N 2 (N - 1) / {minutes} min": _packets_per_s(25, 60 * minutes) for minutes in (8, 10)}
         return [
             Panel(
                 f"{layer}, 25 nodes",
@@ -115,10 +115,15 @@ def _of_counts(results: Results, case: Case) -> Statement:
     return Statement(f"{case.label}: no traffic", "0", f"{most:.0f} frames at most", most == 0)
 
 
+def _packets_per_s(nodes: int, period_s: float) -> float:
+    """Returns the SRs and URs of routers that ask once in a period, without reuse, on a connected graph."""
+    return nodes * 2 * (nodes - 1) / period_s
+
+
 def _of_periodic(results: Results, case: Case) -> Iterator[Statement]:
     """The statements on a case whose routers ask all the time, without reuse."""
     nodes, exponential = case.facts["nodes"], case.facts["variant"] == _EXPONENTIAL
-    predicted = nodes * 2 * (nodes - 1) / case.facts["period_s"]
+    predicted = _packets_per_s(nodes, case.facts["period_s"])
     rates = results.values(case, "rate")
     if not exponential:
         yield Statement.by_tolerance(f"{case.label}: packets a second", predicted, rates, 0.05, every=True)
