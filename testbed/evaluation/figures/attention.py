@@ -174,28 +174,24 @@ class Attention(Reproduction, page="attention"):
 
     def panels(self, results: Results) -> list[Panel]:
         curves = _curves(results)
-        found = {
-            key: {name: results.curves_over(cases.values(), "max", key) for name, cases in curves.items()}
-            for key in ("saved_bandwidth", "control_overhead", "starvation", "entries_share", "delay_s")
-        }
         predicted = {most: _fluid(case.facts).saved_bandwidth() for most, case in curves["EON"].items()}
-        found["saved_bandwidth"]["fluid model"] = [
-            [(float(most), share) for most, share in predicted.items()]
-        ]
         saves = {f"paper: {strategy.upper()}": share for strategy, share in PAPER_SAVES.items()}
-        texts: Sequence[tuple[str, str, Mapping[str, float]]] = (
-            ("(a) saved bandwidth", "saved against CBR", saves),
-            ("(b) control", "share of CBR's", {"paper: at most": CONTROL}),
-            ("(c) starvation", "starved rounds", {"paper: at most": STARVED}),
-            ("(d) active entries of tables", "share of CBR's", {"CBR": 1.0}),
-            ("(e) age of a publication when delivered", "s", {}),
+        shown: Sequence[tuple[str, str, str, Mapping[str, float]]] = (
+            ("saved_bandwidth", "(a) saved bandwidth", "saved against CBR", saves),
+            ("control_overhead", "(b) control", "share of CBR's", {"paper: at most": CONTROL}),
+            ("starvation", "(c) starvation", "starved rounds", {"paper: at most": STARVED}),
+            ("entries_share", "(d) active entries of tables", "share of CBR's", {"CBR": 1.0}),
+            ("delay_s", "(e) age of a publication when delivered", "s", {}),
         )
-        return [
-            Panel(title, y, each, x="Max", paper=paper, percent=y != "s", points=True)
-            for (title, y, paper), each in zip(texts, found.values(), strict=True)
+        found = []
+        for key, title, y, paper in shown:
+            drawn = {name: results.curves_over(cases.values(), "max", key) for name, cases in curves.items()}
+            if key == "saved_bandwidth":
+                drawn["fluid model"] = [[(float(most), share) for most, share in predicted.items()]]
             # Emulations do not measure tables and delays.
-            if any(each.values())
-        ]
+            if any(drawn.values()):
+                found.append(Panel(title, y, drawn, x="Max", paper=paper, percent=y != "s", points=True))
+        return found
 
 
 class _Records:

@@ -98,16 +98,16 @@ class EmulatedBesideSimulated(Reproduction, page="emulated", _COMMANDS=_COMMANDS
     def panels(self, results: Results) -> list[Panel]:
         found = []
         for name in EMULATIONS:
-            emulated, simulated = (
-                {panel.title: panel for panel in FIGURES[name]().panels(_half(results, name, half))}
+            panels = {
+                half: {each.title: each for each in FIGURES[name]().panels(_half(results, name, half))}
                 for half in _HALVES
-            )
+            }
             # An emulation may measure less.
-            for title, panel in emulated.items():
+            for title, panel in panels["emulated"].items():
                 curves = {
-                    f"{label}, {half}": own
-                    for half, each in zip(_HALVES, (panel, simulated[title]), strict=True)
-                    for label, own in each.curves.items()
+                    f"{label}, {half}": curve
+                    for half, own in panels.items()
+                    for label, curve in own[title].curves.items()
                 }
                 found.append(replace(panel, title=f"{name}: {title}", curves=curves))
         return found

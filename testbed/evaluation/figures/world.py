@@ -29,10 +29,10 @@ _CHANGING = (
     f"flooding, {_SPT}",
     *(f"{each}, {_TREE}" for each in ("topics", "topics + SRs")),
     *(
-        ", ".join(each)
-        for each in product(("multicast-16", "drp", "psf", "pif-strict", "pif-classes"), LAYERS)
+        f"{scheme}, {layer}"
+        for scheme in ("multicast-16", "drp", "psf", "pif-strict", "pif-classes", "pif", "pif + SRs", "ips")
+        for layer in LAYERS
     ),
-    *(", ".join(each) for each in product(("pif", "pif + SRs", "ips"), LAYERS)),
 )
 _REQUESTS = {"sr_policy": "periodic", "sr_period_s": 5, "ur_freshness_s": 5}
 #: A way, the way or key of its own runs that it is compared with, the cost, the other's name.
