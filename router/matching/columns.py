@@ -110,14 +110,7 @@ def to_predicates(columns: ConstraintColumns) -> dict[int, Predicate]:
     names = [name.decode() for name in columns.names]
     strings = [string.decode() for string in columns.strings]
     constraints = [
-        Constraint(
-            names[name],
-            Type(kind),
-            Operator(operator),
-            None
-            if operator == Operator.ANY
-            else (strings[value] if kind == Type.STRING else number_value(kind, value)),
-        )
+        Constraint(names[name], Type(kind), Operator(operator), _value(strings, kind, operator, value))
         for name, kind, operator, value in zip(
             columns.name.tolist(),
             columns.type.tolist(),
@@ -133,6 +126,13 @@ def to_predicates(columns: ConstraintColumns) -> dict[int, Predicate]:
             Filter(tuple(constraints[starts[number] : starts[number + 1]]))
         )
     return {interface: Predicate(tuple(own)) for interface, own in filters.items()}
+
+
+def _value(strings: list[str], kind: int, operator: int, number: int) -> Value | None:
+    """The value of a constraint from the number in the column `value`."""
+    if operator == Operator.ANY:
+        return None
+    return strings[number] if kind == Type.STRING else number_value(kind, number)
 
 
 def number_value(kind: int, number: int) -> int | float | bool:

@@ -125,7 +125,7 @@ def main(
         cells = [replace(cell, interfaces=interfaces or int(cell.workload == _LANGUAGE)) for cell in cells]
     if limit:
         show_limits(dict.fromkeys(cells), seed)
-        cells = []
+        return
     file = Path(rows or os.devnull)
     kept = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
     done = {Cell(row["workload"], row["filters"], row["interfaces"]) for row in kept}
