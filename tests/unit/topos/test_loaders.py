@@ -16,8 +16,12 @@ from topos.loaders import from_json, load, to_json
 #: Files of each format.
 _FILES = Path(__file__).with_name("files")
 _TOML = (_FILES / "pair.toml").read_text()
-
 _BRITE = (_FILES / "waxman.brite").read_text()
+_GML = (_FILES / "zoo.gml").read_text()
+_SNDLIB_XML = (_FILES / "sndlib.xml").read_text()
+_SNDLIB_NATIVE = (_FILES / "sndlib.txt").read_text()
+_CCH = (_FILES / "map.cch").read_text()
+_CASES = cases_beside(__file__)
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
@@ -63,43 +67,21 @@ def test_a_note_says_what_is_left_out(tmp_path: Path) -> None:
     assert [(k.bandwidth_mbps, k.delay_ms) for k in kept.links] == [(10.0, 2.8), (None, 1.4), (10.0, 0.1)]
 
 
-#: Format -> a text of its file, the text in its place, and the problem.
-_PROBLEMS = {
-    "toml": [
-        ('name = "pair and one"', "nam = 1", "line 2: unknown key 'nam'; did you mean 'name'?"),
-        ('name = "pair and one"', "name = 1", "line 2: name is 1; expected a string"),
-        ("cost = 4", "costs = 4", "line 15: unknown key 'costs'; did you mean 'cost'?"),
-        ("cost = 4", "cost = 1.5", "line 15: cost: 1.5 is not valid; expected an integer, 1 or more"),
-        ("u = 0\n", "", "line 15: u is missing; expected an integer"),
-        ("u = 2", "u = 0", "line 20: 0-1: these nodes are joined already by line 15"),
-        ("delay_ms = 0.5", "delay_ms = inf", "line 20: delay_ms: inf is not valid; expected a number"),
-        ("id = 1", "id = 3", "node ids are not 0 to 2: 1 is missing, 2 comes instead"),
-        ("x = 10", "z = 10", "line 4: unknown key 'z'; expected one of: id, name, x, y"),
-        ("cost = 4", "cost = ", "not valid TOML: Invalid value (at line 18, column 8)"),
-        ("[[link]]", "[link]", "not valid TOML"),
+@pytest.mark.parametrize(
+    ("form", "old", "new", "message"),
+    [
+        *_CASES["changed"],
         (
+            "toml",
             _TOML[_TOML.index("[[node]]") :],
             "[link]\nu = 0",
             "line 4: link: expected a list of tables ([[link]] in TOML)",
         ),
+        ("brite", _BRITE[_BRITE.index("Edges:") :], "", "no line 'Edges: ( n )'; expected a BRITE file"),
     ],
-    "brite": [
-        ("1\t968", "1\teast", "line 6: x is 'east'; expected a number"),
-        ("2\t0\t2\t249.2\t0.8\t10.0\t-1\t-1\tE_RT\tU", "2\t0\t2", "line 12: 3 columns; expected 'id from to"),
-        ("2\t0\t2\t249.2", "2\t0.5\t2\t249.2", "line 12: from is '0.5'; expected an integer"),
-        ("2\t0\t2\t249.2", "2\t0\t2\tnan", "line 12: length is 'nan'; expected a number"),
-        ("2\t0\t2\t249.2", "2\t2\t2\t249.2", "line 12: 2-2: joins a node to itself"),
-        ("Edges: ( 3 )", "Edges: ( 4 )", "4 edges announced, 3 found; is the file whole?"),
-        (_BRITE[_BRITE.index("Edges:") :], "", "no line 'Edges: ( n )'; expected a BRITE file"),
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    ("form", "old", "new", "message"), [(form, *each) for form, cases in _PROBLEMS.items() for each in cases]
 )
 def test_errors_name_file_and_line(tmp_path: Path, form: str, old: str, new: str, message: str) -> None:
-    text = {"toml": _TOML, "brite": _BRITE}[form]
+    text = {"toml": _TOML, "brite": _BRITE, "xml": _SNDLIB_XML, "txt": _SNDLIB_NATIVE}[form]
     assert old in text
     path = _write(tmp_path, f"t.{form}", text.replace(old, new, 1))
     with pytest.raises(TopologyError) as caught:
@@ -154,12 +136,6 @@ def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
 
 
 # Files of the Topology Zoo (GML), SNDlib, Rocketfuel and CAIDA.
-
-
-_GML = (_FILES / "zoo.gml").read_text()
-_SNDLIB_XML = (_FILES / "sndlib.xml").read_text()
-_SNDLIB_NATIVE = (_FILES / "sndlib.txt").read_text()
-_CCH = (_FILES / "map.cch").read_text()
 
 
 def _loaded(folder: Path, name: str, text: str, **options: bool) -> Topology:
@@ -222,24 +198,7 @@ def test_relationships_of_caida_join_autonomous_systems(tmp_path: Path, more: st
     assert [(link.u, link.v) for link in found.links] == [(0, 1), (1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "complaint"),
-    [
-        *cases_beside(__file__)["malformed"],
-        (
-            "a.xml",
-            _SNDLIB_XML.replace("Köln</target>", "Bonn</target>"),
-            "link 'L1': there is no node 'Bonn'",
-        ),
-        (
-            "a.txt",
-            _SNDLIB_NATIVE.replace("( 6.04 50.76 )", "6.04"),
-            "line 7: 'Aachen 6.04'; expected 'NODE ( X Y )'",
-        ),
-        ("a.txt", _SNDLIB_NATIVE.replace("6.04", "west"), "node 'Aachen': x is 'west'; expected a number"),
-        ("a.xml", _SNDLIB_XML.replace(' id="Aachen"', ""), "a <node> without an id"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "complaint"), _CASES["malformed"])
 def test_a_malformed_file_is_refused_with_the_place(
     tmp_path: Path, name: str, text: str, complaint: str
 ) -> None:
