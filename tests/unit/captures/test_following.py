@@ -17,6 +17,7 @@ from captures.rundir import RunLayout
 from testbed.cli.main import main
 from testbed.emulation.control import running
 from testbed.support.run_state import ProcessId, RunState
+from tests.support.cases import cases_beside
 from tests.support.polling import TIMEOUT, poll
 from tests.support.run_folder import good_run
 from tests.support.wire_tshark import needs_tshark
@@ -69,17 +70,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLayout:
     return RunLayout(folder)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["0", "2"], "nodes 0 and 2 are not joined; 0 is joined to 1"),
-        (["0", "1", "2"], "expected both ends of each link"),
-        ([], "expected both ends of each link"),
-        (["0", "1", "--write", "CAPTURE"], "File exists"),
-        (["0", "1", "--write", "no-such-folder/file"], "No such file or directory"),
-        (["0", "1"], "not for a terminal; expected --write FILE or a pipe. To Wireshark: cbcb capture"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error"), cases_beside(__file__)["refused"])
 def test_what_cannot_be_captured_is_refused(
     run: RunLayout,
     capsys: pytest.CaptureFixture[str],

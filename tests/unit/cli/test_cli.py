@@ -21,6 +21,7 @@ from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS, main
 from testbed.machine.checks import check_machine
 from testbed.machine.probes import kernel_features
+from tests.support.cases import cases_beside
 from tests.support.paths import DOCS, ROOT
 
 #: The recording of a live router.
@@ -108,18 +109,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert _cbcb("--version") == (0, f"cbcb {testbed.__version__}\n", "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ["check", "FILE"],
-            "FILE: is not valid TOML: Expected ']' at the end of a table declaration (at line 2",
-        ),
-        (["run", "/nowhere/none.toml"], "/nowhere/none.toml: no such file"),
-        (["check", "--set", "time_scale"], "--set time_scale: expected KEY=VALUE"),
-        (["check", "--set", "workload.senders_percent=120"], "[workload] senders_percent"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases_beside(__file__)["faults"])
 def test_a_fault_of_an_experiment_or_argument_is_one_line(
     tmp_path: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

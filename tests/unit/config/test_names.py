@@ -22,6 +22,7 @@ from testbed.results.trace import listed
 from testbed.results.trace.build import trace
 from testbed.results.trace.show import lines
 from testbed.support.names import node_id
+from tests.support.cases import cases_beside
 from tests.support.polling import poll
 
 _NAMES = '[topology.names]\n0 = "Bern"\n2 = "Zürich"\n'
@@ -43,15 +44,7 @@ def test_names_take_the_place_of_those_of_the_topology(tmp_path: Path, form: str
     assert node_id("Zürich", topology) == 2
 
 
-@pytest.mark.parametrize(
-    ("names", "problem"),
-    [
-        ('3 = "x"', "there is no node 3; expected 0 to 2"),
-        ('x = "x"', "there is no node x; expected 0 to 2"),
-        ("1 = 2", "node 1: name is 2; expected a string of printable characters"),
-        ('0 = "x"\n1 = "x"', "nodes 0 and 1 are both named 'x'; expected two names"),
-    ],
-)
+@pytest.mark.parametrize(("names", "problem"), cases_beside(__file__)["wrong_names"])
 def test_a_wrong_name_is_a_problem_of_its_key(tmp_path: Path, names: str, problem: str) -> None:
     with pytest.raises(ExperimentError) as raised:
         _load(tmp_path, f'generator = "ring"\nnodes = 3\n[topology.names]\n{names}\n')

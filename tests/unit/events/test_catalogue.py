@@ -33,6 +33,7 @@ from testbed.experiments.workload import Item
 from testbed.experiments.workload.driver import Driver
 from testbed.sim.applications import Applications
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from tests.support.simulated import simulated
 from topos import Topology
 from topos.generators import ring
@@ -225,16 +226,7 @@ def test_a_simulation_has_no_parts(tmp_path: Path, action: str) -> None:
         _simulate(tmp_path, experiment)
 
 
-@pytest.mark.parametrize(
-    ("other", "at_s", "refused"),
-    [
-        ("switches_restart", 8, True),
-        ("switches_restart", 11, False),  # away within the switch's own absence
-        ("database_restart", 13, True),
-        ("database_restart", 15, False),
-        ("controller_restart", 8, False),
-    ],
-)
+@pytest.mark.parametrize(("other", "at_s", "refused"), cases_beside(__file__)["other_restarts"])
 def test_a_switch_is_not_restarted_without_its_daemons(
     tmp_path: Path, other: str, at_s: float, refused: bool
 ) -> None:

@@ -41,6 +41,7 @@ from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.versions import source_version
 from testbed.results.report.style import styled
+from tests.support.cases import cases_beside
 from tests.support.figures import judged, measured_run, results_of, verdicts
 from tests.support.simulated import judged_run
 
@@ -112,30 +113,9 @@ _GOOD: dict[str, Callable[[Case], Mapping[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "changed", "fails"),
-    [
-        # Without SRs the least is not with SRs every 10 minutes, and no flow of SRs is effective.
-        (
-            "fp",
-            {"steady": 0.2, "above": 0.1},
-            {"less with SRs every 10 min than with", "about 10 %", "at most 5", "SRs every"},
-        ),
-        ("fp", {"drift": 0.021}, {"constant (the halves"}),
-        ("fp", {"drift": 0.01}, {"not constant"}),
-        ("fp", {"rise": -0.01}, {"an initial peak"}),
-        ("fp", {"rise": 0.3}, {"no initial peak"}),
-        ("fp", {"missed": 1}, {"no delivery is missed"}),
-        # Shares that are as near without the limit, or as far apart with it.
-        ("ra", {"share": 0.2}, {"nearer", "5 and 10 min not nearly", "less than with `pif`"}),
-        ("srur", {"frames": 0}, {"SRs and URs"}),
-        ("srur", {"frames": 9}, {"no traffic"}),
-        ("rules", {"lost": 0.01}, {"all receivers get", "a tree for each", "the paper's filter loses"}),
-        ("match", {"middle": 0.4, "none": 0.05, "most": 0.3}, {"most", "a significant", "no message"}),
-    ],
-)
+@pytest.mark.parametrize(("name", "changed", "fails"), cases_beside(__file__)["spoilt"])
 def test_a_statement_fails_if_what_was_measured_does_not_fit_or_its_control_has_the_same_numbers(
-    name: str, changed: Mapping[str, Any], fails: set[str]
+    name: str, changed: Mapping[str, Any], fails: list[str]
 ) -> None:
     good = _GOOD[name]
     assert {each.holds for each in _judged(name, good).values()} <= {True, None}
@@ -369,16 +349,7 @@ def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_two_deca
     assert np.isfinite(axes.transData.transform((first, 4))).all()
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "labels"),
-    [
-        (1.0, 20_000.0, ["1", "10", "100", "1000", "10000"]),
-        (0.005, 0.02, ["0.005", "0.01", "0.02"]),
-        (0.0, 120.0, ["0", "1", "2", "5", "10", "20", "50", "100"]),
-        (10_000.0, 5_000_000.0, ["10000", "100000", "1 000 000"]),
-        (11.0, 14.0, ["11", "11.5", "12", "12.5", "13", "13.5", "14"]),
-    ],
-)
+@pytest.mark.parametrize(("first", "last", "labels"), cases_beside(__file__)["log_axes"])
 def test_a_log_axis_has_plain_numbers(first: float, last: float, labels: list[str], tmp_path: Path) -> None:
     """In the file, where a style shows a formula by its source text."""
     with styled():
@@ -404,10 +375,8 @@ def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        *cases_beside(__file__)["no_figures"],
         (["fig99"], f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}"),
-        (["match", "--size", "large"], "size 'large': this figure has small and paper"),
-        (["alpha", "--engine", "run"], "this figure is calculated, and has no network to emulate"),
-        (["attention", "--engine", "run"], "engine 'run', size 'paper': this figure is calculated"),
     ],
 )
 def test_a_figure_that_cannot_be_made_is_an_error(

@@ -22,6 +22,7 @@ from testbed.experiments.workload.constraints import PredicateIndex, compile_con
 from testbed.results.oracle.connectivity import Connectivity, connectivity, merged, outages, tree_changes
 from testbed.results.oracle.decide import judge, write_oracle
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
+from tests.support.cases import cases_beside
 from tests.support.simulated import judged_run
 from topos import Link, Node, Topology
 from topos.generators import ring
@@ -209,16 +210,7 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     assert merged([(5, 9), (1, 3), (2, 4), (9, 10)]) == [(1, 4), (5, 10)]
 
 
-@pytest.mark.parametrize(
-    ("layer", "hop_limit", "expected"),
-    [
-        ("spt", 3, [1, 1, 3, 5]),
-        ("spt", 4, [1, 1, 2, 3, 5]),
-        ("spt", 5, [1, 1, 1, 2, 3, 5]),
-        ("rpf", 4, [1, 1, 2, 3, 5]),
-        ("spanning-tree", 4, [1, 1, 2, 3]),
-    ],
-)
+@pytest.mark.parametrize(("layer", "hop_limit", "expected"), cases_beside(__file__)["hop_limits"])
 def test_no_delivery_is_expected_that_the_hop_limit_ends(
     tmp_path: Path, layer: str, hop_limit: int, expected: list[int]
 ) -> None:
@@ -244,15 +236,7 @@ def test_no_delivery_is_expected_that_the_hop_limit_ends(
 # Constraints as the records have them.
 
 
-@pytest.mark.parametrize(
-    ("constraint", "problem"),
-    [
-        (["a", "integer", "="], "expected .name, type, operator, value."),
-        (["a", "int", "=", 3], "expected a type of string"),
-        (["a", "integer", "=*", 3], "no operator '=\\*' for type integer"),
-        (["a", "integer", "=", True], "expected a value of type integer"),
-    ],
-)
+@pytest.mark.parametrize(("constraint", "problem"), cases_beside(__file__)["malformed_constraints"])
 def test_malformed_constraints_are_named(constraint: list[Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         compile_constraint(constraint)

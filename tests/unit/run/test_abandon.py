@@ -31,6 +31,7 @@ from testbed.results.conclude import conclude
 from testbed.support import run_state
 from testbed.support.errors import InputError, RunError
 from testbed.terminal.progress import Progress
+from tests.support.cases import cases_beside
 from topos.generators import line
 
 #: Failures of a step before it works.
@@ -199,19 +200,7 @@ def test_interrupted_emulation_is_named_as_such(begun: Path) -> None:
     _refused(begun, r"timings\.json: missing; was the emulation interrupted, or does it still run\?")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("timings", "{", r"timings\.json: expected JSON"),
-        ("timings", "[]", r"timings\.json: Expected `object`, got `array`"),
-        ("timings", '{"run_s": "long"}', r"timings\.json: Expected `float`, got `str` - at `\$\.run_s`"),
-        (
-            "manifest",
-            '{"time_scale": 1, "started_ns": 1}',
-            r"manifest\.json: Object missing required field `datapath`",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "message"), cases_beside(__file__)["malformed"])
 def test_malformed_files_are_named(begun: Path, name: str, content: str, message: str) -> None:
     RunLayout(begun).timings.write_text("{}")
     getattr(RunLayout(begun), name).write_text(content)

@@ -20,6 +20,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
+from tests.support.cases import cases_beside
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
 from tests.support.served_router import OUTPUT_LIMIT, Node, arrived, unserved
@@ -250,35 +251,18 @@ def raw(node: Node) -> socket.socket:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        (b"nonsense", "not a JSON object"),
-        (b"\xff\xfe", "not a JSON object"),
-        (b'{"id":NaN,"op":"status"}', "not a JSON object"),
-        (b'{"id":1e999,"op":"status"}', "not a JSON object"),
-        (b"[" * 100_000, "not a JSON object"),
-        (b'"' + b'\\"' * 500_000, "not a JSON object"),
-        (b'{"id":7,"op":"' + b'\\",[{' * 90_000 + b'"}', "is none of"),
-        (b"[1]", "expected a JSON object, got list"),
-        (b'{"id":7}', "op: None is none of"),
-        (b'{"id":7,"op":["x"]}', "is none of"),
-        (b'{"id":7,"op":"set_predicate"}', "predicate: expected a text"),
-        (b'{"id":7,"op":"set_predicate","predicate":"x >"}', "line 1, column 4"),
-        (b'{"id":7,"op":"unsubscribe","subscription":1}', "subscription: 1 is none of this application's"),
-        (b'{"id":7,"op":"unsubscribe","subscription":[1]}', "subscription: list is none"),
-        (b'{"id":7,"op":"unsubscribe","subscription":true}', "subscription: True is none"),
-        (b'{"id":7,"op":"send_message"}', "either 'message' or 'attributes'"),
-        (b'{"id":7,"op":"send_message","attributes":[]}', "attributes: expected an object"),
-        (b'{"id":7,"op":"send_message","attributes":{"a":null}}', "attributes: expected str"),
-        (b'{"id":7,"op":"send_message","attributes":{"a":99999999999999999999}}', "64 bits"),
-        (b'{"id":7,"op":"send_message","attributes":{"a":"\\ud800"}}', "not a JSON object"),
-        (b'{"id":7,"op":"hello","app":3}', "app: expected a name"),
-        (b'{"id":7,"op":"hello","app":"taken"}', "in use"),
-        (b'{"x":"' + b"a" * REQUEST_LIMIT + b'"}', "line longer than"),
-        (b"a" * (3 * REQUEST_LIMIT), "line longer than"),
+        *cases_beside(__file__)["bad_requests"],
+        ("\xff\xfe", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ('"' + '\\"' * 500_000, "not a JSON object"),
+        ('{"id":7,"op":"' + '\\",[{' * 90_000 + '"}', "is none of"),
+        ('{"x":"' + "a" * REQUEST_LIMIT + '"}', "line longer than"),
+        ("a" * (3 * REQUEST_LIMIT), "line longer than"),
     ],
 )
-def test_a_bad_request_is_answered_and_not_recorded(node: Node, line: bytes, error: str) -> None:
+def test_a_bad_request_is_answered_and_not_recorded(node: Node, line: str, error: str) -> None:
     with node.client("taken"), raw(node) as connection:
-        connection.sendall(line + b"\n" + b'{"id":8,"op":"status"}\n')
+        connection.sendall(line.encode("latin-1") + b'\n{"id":8,"op":"status"}\n')
         with connection.makefile("rb") as answers:
             refusal, status = json.loads(answers.readline()), json.loads(answers.readline())
         assert refusal["ok"] is False
@@ -288,23 +272,11 @@ def test_a_bad_request_is_answered_and_not_recorded(node: Node, line: bytes, err
     assert node.events() == []
 
 
-@pytest.mark.parametrize(
-    "request_of",
-    [
-        b'{"op":"set_predicate","predicate":%b}',
-        b'{"op":"subscribe","predicate":%b}',
-        b'{"op":"send_message","message":%b}',
-        b'{"op":"send_message","attributes":%b}',
-        b'{"op":"unsubscribe","subscription":%b}',
-        b'{"op":"hello","app":%b}',
-        b'{"op":%b}',
-        b'{"op":"settle","id":%b}',
-    ],
-)
-def test_a_request_nested_as_deep_as_json_may_be_is_answered(node: Node, request_of: bytes) -> None:
+@pytest.mark.parametrize("request_of", cases_beside(__file__)["nested"])
+def test_a_request_nested_as_deep_as_json_may_be_is_answered(node: Node, request_of: str) -> None:
     with raw(node) as connection, connection.makefile("rb") as answers:
         for depth in range(900, 1001):
-            connection.sendall(request_of % (b"[" * depth + b"]" * depth) + b"\n")
+            connection.sendall(request_of.replace("%s", "[" * depth + "]" * depth).encode() + b"\n")
             assert len(answers.readline()) < 3_000
 
 

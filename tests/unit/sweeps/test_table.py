@@ -34,6 +34,7 @@ from testbed.machine.versions import source_version
 from testbed.results.report.style import STYLES, new_figure, styled
 from testbed.support.errors import InputError, MachineError
 from testbed.terminal.progress import Progress
+from tests.support.cases import cases_beside
 from tests.support.polling import TIMEOUT
 
 
@@ -256,15 +257,10 @@ def test_a_quotient_of_keys_leaves_out_what_has_no_value() -> None:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("mode", "unknown key 'mode'; did you mean 'made'"),
-        ("verdict", "verdict: its values are of type string; expected numbers"),
-        ("made ** sent", r"made \*\* sent: expected keys, numbers, \+ - \* / and brackets"),
-        ("max(made)", "expected keys, numbers"),
-        ("made /", "is no expression of keys"),
+        *cases_beside(__file__)["no_keys"],
         ("made + 1" + "0" * 400, "expected keys, numbers"),
         ("-" * 1500 + "made", "expected keys|is no expression"),
         ("made" + " + 1" * 300, "expected keys, numbers"),
-        ("rate", r"unknown key 'rate'; expected one of: net, error, made, sent, verdict, by\.\{RA, SR\}"),
     ],
 )
 def test_keys_that_cannot_be_plotted(key: str, message: str) -> None:

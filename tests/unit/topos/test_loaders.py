@@ -108,19 +108,7 @@ def test_json_has_the_fields_of_the_run_folder() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": 3}, "name is 3; expected a string"),
-        ({"nodes": {}}, "nodes: expected a list of tables"),
-        ({"nodes": [{"id": "0"}]}, 'node 0: id: "0" is not valid; expected an integer, 0 or more'),
-        ({"links": [{"u": 0, "v": 1, "kost": 2}]}, "link 0: unknown key 'kost'; did you mean 'cost'?"),
-        (
-            {"links": [{"index": 0, "u": 0, "v": 1, "u_port": 2, "v_port": 1}]},
-            "link 0: u_port is 2; expected 1",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), _CASES["json"])
 def test_json_errors(change: dict[str, object], message: str) -> None:
     document = {"name": "t", "nodes": [{"id": 0}, {"id": 1}], "links": [], **change}
     with pytest.raises(TopologyError) as caught:

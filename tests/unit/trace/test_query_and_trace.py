@@ -21,6 +21,7 @@ from testbed.cli.main import main
 from testbed.results.trace import Branch, Receiver, Stop, Trace
 from testbed.results.trace.show import lines
 from testbed.terminal.answers import described
+from tests.support.cases import cases_beside
 from tests.support.questions import ask
 from tests.support.run_folder import SEQ, good_run
 
@@ -74,18 +75,7 @@ def test_answers_as_table_csv_json_and_parquet(
     assert pq.read_table(file)["deliveries_expected"].to_pylist() == [2, 0, 0, 2]
 
 
-@pytest.mark.parametrize(
-    ("sql", "said"),
-    [
-        ("copy messages to '{folder}/written.csv'", "writes no file"),
-        ("explain analyze copy messages to '{run}/parquet/written.csv'", "writes no file"),
-        ("export database '{folder}/written'", "writes no file"),
-        ("select * from read_csv('/etc/passwd')", "Permission Error"),
-        ("attach '{folder}/written.db'", "writes no file"),
-        ("install httpfs", "writes no file"),
-        ("set enable_external_access = true", "writes no file"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "said"), cases_beside(__file__)["no_tables"])
 def test_a_question_reads_the_tables_alone(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str, said: str
 ) -> None:
@@ -124,16 +114,7 @@ def test_a_missed_message_is_found_with_its_receiver(run: Path, capsys: pytest.C
     assert [json.loads(line)["node"] for line in said] == [2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["selec 1"], "syntax error at or near"),
-        (["select nope from messages"], '"nope" not found'),
-        ([""], "nothing was asked"),
-        (["select 1", "--format", "parquet"], "expected --output FILE as well"),
-        (["select 1", "--output", "/no/such/folder/x"], "/no/such/folder/x: no such folder"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases_beside(__file__)["not_asked"])
 def test_what_cannot_be_asked(
     run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:

@@ -19,6 +19,7 @@ from router.wire import layers
 from router.wire.frames import Ack, Commit, Flags, Frame, FrameType, Hello, SenderRequest
 from router.wire.header import HEADER, DecodeError, node_address, port_addresses, sender_of
 from router.wire.intake import Reassembler
+from tests.support.cases import cases_beside
 from tests.support.packets import read_trailer
 from tests.support.paths import DOCS
 from tests.support.tree_entries import table_of
@@ -149,18 +150,7 @@ def test_an_answer_counts_for_the_requests_repeated_before_it(tmp_path: Path) ->
     check(tmp_path, ["cbcb.request_in", "cbcb.response_in", "cbcb.note.unanswered"], cases)
 
 
-@pytest.mark.parametrize(
-    ("asked_ns", "answered_ns", "time"),
-    [
-        # The difference of the two as doubles is just below 1.
-        (2_300_000_000, 3_300_000_000, "1.000000000"),
-        (2_300_000_000, 3_300_000_001, "1.000000001"),
-        (86_400_123_456_789, 86_400_123_456_790, "0.000000001"),
-        # Files of several clocks, merged.
-        (3_000_000_000, 2_700_000_000, "-0.300000000"),
-        (5_300_000_000, 3_000_000_000, "-2.300000000"),
-    ],
-)
+@pytest.mark.parametrize(("asked_ns", "answered_ns", "time"), cases_beside(__file__)["response_times"])
 def test_response_times_are_exact(asked_ns: int, answered_ns: int, time: str, tmp_path: Path) -> None:
     cases: list[Case] = [
         (1_000_000_000, of_router(1, WHOLE[0].payload), {}),
