@@ -11,6 +11,8 @@ from pathlib import Path
 from testbed.evaluation.figures.page import DATA, merged, shape, table_lines
 from testbed.evaluation.figures.runner import read_data
 
+#: In what was measured, where the claim neither holds nor fails (`Statement.by_interval`).
+_UNDECIDED = "undecided"
 _COMMAND = re.compile(r"^Made by `(cbcb figure (\S+).*)`\.$", re.MULTILINE)
 
 
@@ -28,7 +30,7 @@ def claims(folder: Path) -> str:
         lines.append((f"[{path.stem}](../figures/{path.stem}.md): `{command}`{cost}", "", _verdict(rows)))
         cases: dict[str, list[dict[str, str]]] = {}
         for row in rows:
-            if row["holds"] != "shown":
+            if row["holds"] != "shown" or _UNDECIDED in row["measured"]:
                 cases.setdefault(row["claim"], []).append(row)
         for claim, found in cases.items():
             if (name, shape(claim)) not in listed or any(row["holds"] == "no" for row in found):
@@ -69,6 +71,8 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _verdict(cases: Sequence[dict[str, str]]) -> str:
-    """Returns how many of the judged cases hold."""
+    """Returns how many of the judged cases hold, and how many are undecided."""
     judged = [row["holds"] for row in cases if row["holds"] != "shown"]
-    return f"{judged.count('yes')}/{len(judged)}" if judged else "shown"
+    undecided = sum(_UNDECIDED in row["measured"] for row in cases)
+    held = [f"{judged.count('yes')}/{len(judged)}"] if judged else []
+    return ", ".join([*held, *([f"{undecided} {_UNDECIDED}"] if undecided else [])]) or "shown"

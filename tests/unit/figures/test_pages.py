@@ -207,24 +207,24 @@ def test_a_row_whose_claim_no_page_has_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("cases", "counted"), [("", "1/2"), ("#spt", "0/1")])
 def test_a_row_counts_the_cases_that_it_names(cases: str, counted: str, tmp_path: Path) -> None:
     (tmp_path / "rows.toml").write_text(f'[Paper]\nlatency = ["a.py", "b.py", "fn#none{cases}"]\n')
-    found = "statements,2 nodes,none lost,yes\nstatements,spt,none lost,no\n"
-    (tmp_path / "fn.csv").write_text(f"part,case,claim,holds\n{found}")
+    found = "statements,2 nodes,none lost,yes,\nstatements,spt,none lost,no,\n"
+    (tmp_path / "fn.csv").write_text(f"part,case,claim,holds,measured\n{found}")
     assert f"[fn](../figures/fn.md) {counted} |" in coverage(tmp_path / "rows.toml", tmp_path)
 
 
 def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> None:
-    pages = (("fn", "paper", "few of 2", "yes"), ("fn-large", "large", "few of 3", "no"))
+    pages = (("fn", "paper", "few of 2", "yes"), ("fn-x", "x", "few of 3", "no"))
     for name, size, few, late in pages:
         (tmp_path / f"{name}.md").write_text(f"Made by `cbcb figure fn --size {size} --seeds 2`.\n")
         found = (f"{few},at most 2,yes", f"{few},at most 3,{late}", "many,|M|,shown", "all,0,yes")
-        rows = "".join(f"statements,{each}\n" for each in found)
-        (tmp_path / f"{name}.csv").write_text(f"part,claim,predicted,holds\n{rows}")
+        rows = "".join(f"statements,{each},\n" for each in found) + "statements,all,0,shown,undecided\n"
+        (tmp_path / f"{name}.csv").write_text(f"part,claim,predicted,holds,measured\n{rows}")
     lines = claims(tmp_path).splitlines()
     assert lines[lines.index("| claim | expected | holds |") + 2 :] == [
-        "| [fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2` |  | 3/3 |",
+        "| [fn](../figures/fn.md): `cbcb figure fn --size paper --seeds 2` |  | 3/3, 1 undecided |",
         "| few of 2 | at most 2 to 3 | 2/2 |",
-        "| all | 0 | 1/1 |",
-        "| [fn-large](../figures/fn-large.md): `cbcb figure fn --size large --seeds 2` |  | 2/3 |",
+        "| all | 0 | 1/1, 1 undecided |",
+        "| [fn-x](../figures/fn-x.md): `cbcb figure fn --size x --seeds 2` |  | 2/3, 1 undecided |",
         "| few of 3 | at most 2 to 3 | 1/2 |",
     ]
 
