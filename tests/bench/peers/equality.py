@@ -71,7 +71,7 @@ def _shapes(seed: int) -> Iterator[Workload]:
 
 
 def check(name: str, pairs: int, seed: int) -> tuple[int, int, int]:
-    """Compares a peer with a scan on so many pairs of a table and a message, or some more.
+    """Compares a peer with a scan on so many pairs of a table that it takes and a message, or some more.
 
     Returns:
         The numbers of tables, of pairs and of matches.
@@ -84,6 +84,8 @@ def check(name: str, pairs: int, seed: int) -> tuple[int, int, int]:
         (boxes, points), (others, _) = hard_table(shape), hard_table(shape)
         try:
             matches += compare(PEERS[name](boxes), Brute(others), points)
+        except MemoryError:  # H-Tree refuses a filter of too many copies.
+            continue
         except AssertionError as error:
             raise AssertionError(f"{name}: {shape}: {error}") from error
         tables, done = tables + 1, done + len(points)
