@@ -194,6 +194,9 @@ class Applications:
         sent = message if member is None else member.message(message)
         self._handle(place[0], events.SendMessage(self._number(place), sent))
 
+    def request_update(self, place: Place) -> None:
+        self._handle(place[0], events.RequestUpdate())
+
     def register(
         self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
     ) -> None:

@@ -34,15 +34,15 @@ _CLAIMS = {
     ),
     "trees": ("of sources without", "a tree for each source ({})"),
 }
-_REPLAY = "`python -m tests.conformance.test_protocol_figures tests/conformance/trap-"
-#: The paper's rule, what it loses, a command that shows the loss.
-_EXAMPLES = (
-    ("filter", "router without the covering RA", "`cbcb run covered --set routing.scheme=pif-strict`"),
-    ("filter, hop limits", "router that only the dropped RA reaches", f"{_REPLAY}hop-limit`"),
-    ("filter, after an SR", "predicate widened after its trimming", f"{_REPLAY}widening-after-trimming`"),
-    ("UR replaces p_i", "RA since the SR", f"{_REPLAY}advertisement-between-request-and-reply`"),
-    ("UR replaces p_i", "RA dropped on its way", f"{_REPLAY}advertisement-stopped-on-the-way`"),
-    ("UR replaces p_i", "router whose UR is lost", f"{_REPLAY}partial-reply`"),
+_TRAP = "tests/conformance/trap-{}/experiment.toml"
+#: The paper's rule, what it loses, the experiment that emulates the loss.
+EXAMPLES = (
+    ("filter", "router without the covering RA", "covered"),
+    ("filter, hop limits", "router that only the dropped RA reaches", _TRAP.format("hop-limit")),
+    ("filter, after an SR", "predicate widened after its trimming", _TRAP.format("widening-after-trimming")),
+    ("UR replaces p_i", "RA since the SR", _TRAP.format("advertisement-between-request-and-reply")),
+    ("UR replaces p_i", "RA dropped on its way", _TRAP.format("advertisement-stopped-on-the-way")),
+    ("UR replaces p_i", "router whose UR comes too late", _TRAP.format("partial-reply")),
 )
 
 
@@ -114,7 +114,11 @@ class Rules(Reproduction, page="rules"):
         columns = [f"{scheme}: {key} (%)" for scheme in _SCHEMES for key in ("lost", "saved")]
         return [
             Table("Deliveries lost, and RA frames saved", ("case", *columns), [*cells.values()]),
-            Table("Each loss in the least network", ("rule", "loses", "shown by"), _EXAMPLES),
+            Table(
+                "Each loss in the least network: `cbcb run EXPERIMENT --set routing.scheme=pif-strict`",
+                ("rule", "loses", "EXPERIMENT"),
+                EXAMPLES,
+            ),
         ]
 
 

@@ -95,10 +95,12 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "of_kind", options_of_entry(SERVICES, self.kind, self.of_kind))
 
-    def commands(self, covering: str) -> Collection[str]:
-        """Returns the commands of the application socket, such as `set_predicate`."""
-        session: Session = SERVICES[self.kind].session(0, CONTENTS[covering]())
-        return session.commands()
+    def commands(self, covering: str, scheme: str) -> Collection[str]:
+        """Returns the commands of the application socket that events may give, such as `set_predicate`."""
+        service = SERVICES[self.kind]
+        session: Session = service.session(0, CONTENTS[covering]())
+        asks = ["request_update"] if service.sends_messages and SCHEMES[scheme].sends_requests else []
+        return [*session.commands(), *asks]
 
 
 @dataclass(frozen=True)
@@ -422,7 +424,7 @@ class Experiment:
     @property
     def commands(self) -> Collection[str]:
         """The commands of the routers' application sockets."""
-        return self.service.commands(self.protocol.covering)
+        return self.service.commands(self.protocol.covering, self.routing.scheme)
 
     @property
     def lag_max_wall_s(self) -> float:

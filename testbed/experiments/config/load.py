@@ -111,7 +111,8 @@ def load_experiment(
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
-    _check_served(problems, values["service"], values["protocol"], workload, events)
+    scheme = values["routing"].scheme
+    _check_served(problems, values["service"], values["protocol"], scheme, workload, events)
     for problem in check_switches(events):
         problems.add("events", "", problem)
     if topology is not None:
@@ -226,11 +227,12 @@ def _check_served(
     problems: Problems,
     service: ServiceOptions,
     protocol: ProtocolOptions,
+    scheme: str,
     workload: WorkloadOptions | None,
     events: Iterable[Event],
 ) -> None:
     """Refuses a workload, and events of applications, that the service does not serve."""
-    served = service.commands(protocol.covering)
+    served = service.commands(protocol.covering, scheme)
     missing = [command for command in _WORKLOAD_COMMANDS if command not in served]
     if workload is not None and missing:
         text = (
@@ -239,7 +241,8 @@ def _check_served(
         problems.add("service", "kind", text)
     for event in events:
         if isinstance(event, ApplicationEvent) and event.action not in served:
-            text = f'"{service.kind}" has no {event.action}, which an event at {event.at_s:g} s asks for'
+            of = f'"{service.kind}", with the scheme "{scheme}",'
+            text = f"{of} has no {event.action}, which an event at {event.at_s:g} s asks for"
             problems.add("service", "kind", text)
             return
         if isinstance(event, RouterRestart) and "set_predicate" not in served:

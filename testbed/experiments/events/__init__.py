@@ -179,6 +179,11 @@ class Publish(_WithMessage):
     doc = "The application uploads a publication."
 
 
+class RequestUpdate(ApplicationEvent):
+    action = "request_update"
+    doc = "The application asks its router for an SR through every interface."
+
+
 class NamesInForce:
     """Follows requests: subscribe and register take a name of an application, others free it."""
 

@@ -362,6 +362,9 @@ class Driver:
     def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
         self._start(place, commands.send_message(Message(attributes)))
 
+    def request_update(self, place: Place) -> None:
+        self._start(place, commands.request_update())
+
     def register(
         self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
     ) -> None:

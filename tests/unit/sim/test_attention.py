@@ -20,6 +20,7 @@ from testbed.cli.main import main
 from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.emulation.run.demand import estimate
 from testbed.evaluation.figures.attention import _simulated, measured
+from testbed.evaluation.figures.rules import EXAMPLES
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -286,8 +287,10 @@ def test_events_and_keys_of_another_service_are_refused(tmp_path: Path) -> None:
             'kind = "attention"\nstrategy = "eon"\nfan_out = "whole"\nrecord_caches = true\n', ""
         )
     )
-    with pytest.raises(ExperimentError, match=r'\[service\] kind: "exhaustive" has no register, which an ev'):
+    with pytest.raises(ExperimentError, match=r'\[service\] kind: "exhaustive", with .* has no register, wh'):
         load_experiment(path)
+    with pytest.raises(ExperimentError, match='the scheme "flooding", has no request_update'):
+        load_experiment(find_experiment(EXAMPLES[2][2]), {"routing.scheme": "flooding"})
     path = experiment(tmp_path / "e.toml", "push", 1)
     with pytest.raises(ExperimentError, match=r'strategy: "push" is not valid; expected "eon" or "pdp"'):
         load_experiment(path)
