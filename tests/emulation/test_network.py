@@ -54,7 +54,7 @@ def network(folder: Path) -> Iterator[EmulatedNetwork]:
 
 def test_a_shell_of_a_host_starts_on_first_use_and_sees_its_own_device(network: EmulatedNetwork) -> None:
     host = network.net["r3"]
-    assert host._shell is None
+    assert "shell" not in vars(host)
     assert host.cmd("ls /sys/class/net").split() == ["lo", "r3-eth0"]
     assert namespace_path(host.pid).readlink() == Path(network.host_namespaces[3]).readlink()
     assert "r3-eth0" in host.popen(["ip", "-br", "link"]).communicate()[0].decode()

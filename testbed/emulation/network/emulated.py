@@ -2,13 +2,12 @@
 
 Mininet's bring-up runs several commands for each link, and its teardown removes one link at a time. This
 module makes all devices by one `ip -batch`, in network namespaces that this process holds, and starts the
-switches in daemons of the run's own: what ends them removes the network. Mininet (`net`) stays usable:
-`net["r3"].cmd(...)`. Its hosts and switches start their shells on first use; most runs use none.
+switches in daemons of the run's own: what ends them removes the network. Mininet (`net`) knows the hosts and
+the switches, for `net["r3"].cmd(...)`; they start their shells on first use, and most runs use none.
 """
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -19,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mininet.link import Intf, Link as MininetLink
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import Host, Node, OVSSwitch
@@ -52,42 +50,21 @@ class _InNamespace(Node):
     ) -> None:
         self._namespace = namespace
         self._environment = dict(environment or {})
-        self._starting = False
-        self._shell: subprocess.Popen[bytes] | None = None
-        self._pid: int | None = None
         super().__init__(name, **params)
+        del self.shell, self.pid
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 (Mininet's names)
         """Does nothing: Mininet's constructor calls it."""
 
-    @property
-    def shell(self) -> subprocess.Popen[bytes] | None:
-        self._start()
-        return self._shell
-
-    @shell.setter
-    def shell(self, shell: subprocess.Popen[bytes] | None) -> None:
-        self._shell = shell
-
-    @property
-    def pid(self) -> int | None:
-        self._start()
-        return self._pid
-
-    @pid.setter
-    def pid(self, pid: int | None) -> None:
-        self._pid = pid
-
-    def _start(self) -> None:
-        if self._shell is None and not self._starting:
-            self._starting = True
-            try:
-                super().startShell()
-            finally:
-                self._starting = False
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("shell", "pid"):
+            raise AttributeError(name)
+        self.shell = self.pid = None
+        super().startShell()
+        return vars(self)[name]
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
-        if self._starting and self._shell is None:
+        if vars(self).get("shell") is None:
             # In place of `mnexec -n`, which makes a namespace. The shell gets a /sys that shows its devices.
             variables = [f"{name}={value}" for name, value in self._environment.items()]
             mount = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys; exec "$@"', "sh"]
@@ -96,7 +73,7 @@ class _InNamespace(Node):
         return super()._popen(cmd, **params)
 
     def terminate(self) -> None:
-        if self._shell is not None:
+        if vars(self).get("shell") is not None:
             super().terminate()
 
 
@@ -110,21 +87,6 @@ class LazySwitch(_InNamespace, OVSSwitch):
     @classmethod
     def setup(cls) -> None:
         """Does nothing: Mininet would require the machine's own Open vSwitch daemons to run."""
-
-
-class ReadyIntf(Intf):
-    """An interface whose device exists and is configured already."""
-
-    def config(self, **_params: Any) -> dict[str, Any]:
-        return {}
-
-
-class ReadyLink(MininetLink):
-    """A link whose pair of devices exists already."""
-
-    @classmethod
-    def makeIntfPair(cls, *_args: Any, **_params: Any) -> None:  # noqa: N802 (Mininet's name)
-        return None
 
 
 #: Commands that read their lines from the standard input.
@@ -246,10 +208,7 @@ class EmulatedNetwork:
             ports[self.switch_namespaces[node.id]][node.id] = numbers
         self.daemons = SwitchDaemons(self._folder, ports.items(), self.datapath)
         self.daemons.start(self.controller_socket)
-        self._describe_to_mininet()
-
-    def _describe_to_mininet(self) -> None:
-        switches = [
+        for node in self.topology.nodes:
             self.net.addSwitch(
                 switch_name(node.id),
                 cls=LazySwitch,
@@ -257,29 +216,7 @@ class EmulatedNetwork:
                 environment={"OVS_RUNDIR": str(self._folder)},
                 inNamespace=True,
                 dpid=datapath_id(node.id),
-                datapath=self.datapath,
-                protocols="OpenFlow13",
             )
-            for node in self.topology.nodes
-        ]
-        hosts = list(self.net.hosts)
-        for node in self.topology.nodes:
-            names = (port_device(node.id, HOST_PORT), host_device(node.id))
-            self._add_link((switches[node.id], hosts[node.id]), (HOST_PORT, 0), names)
-        for link in self.topology.links:
-            names = (port_device(link.u, link.u_port), port_device(link.v, link.v_port))
-            self._add_link((switches[link.u], switches[link.v]), (link.u_port, link.v_port), names)
-
-    def _add_link(self, nodes: tuple[Any, Any], ports: tuple[int, int], names: tuple[str, str]) -> None:
-        self.net.addLink(
-            *nodes,
-            port1=ports[0],
-            port2=ports[1],
-            cls=ReadyLink,
-            intf=ReadyIntf,
-            intfName1=names[0],
-            intfName2=names[1],
-        )
 
     def spans(self) -> list[Span]:
         """Returns the times in which links had the same properties, up to now, in order of their ends.
