@@ -165,10 +165,7 @@ def import_arguments(parser: ArgumentParser) -> None:
 def import_command(arguments: Namespace) -> None:
     with Console(stderr=True).status("") as status:
         run_dir, equal = import_run(
-            arguments.archive,
-            arguments.runs,
-            lambda size: put(f"cbcb: {arguments.archive}: {size}", file=sys.stderr),
-            lambda name: status.update(foreign(name)),
+            arguments.archive, arguments.runs, lambda name: status.update(foreign(name))
         )
     if not equal:
         put(

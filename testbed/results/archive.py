@@ -82,20 +82,13 @@ def _kept(run: RunLayout) -> Iterator[Path]:
             yield path
 
 
-def import_run(
-    archive: Path,
-    runs: Path,
-    announce: Callable[[str], None] = lambda _: None,
-    show: Callable[[str], None] = lambda _: None,
-) -> tuple[Path, bool]:
+def import_run(archive: Path, runs: Path, show: Callable[[str], None] = lambda _: None) -> tuple[Path, bool]:
     """Unpacks a run, or a sweep, into a folder of run folders, whole or not at all.
 
-    All members are listed and checked before the first is unpacked, and checked again where they are
-    unpacked: the file may change meanwhile. Others than the owner of a file may at most read it, if its mode
-    in the archive and the umask permit so.
+    Each member is checked before it is unpacked, with all before it. Others than the owner of a file may at
+    most read it, if its mode in the archive and the umask permit so.
 
     Args:
-        announce: is called with the number of files and folders and their bytes, before anything is unpacked.
         show: is called with the name of each file.
 
     Returns:
@@ -109,38 +102,33 @@ def import_run(
         unpacked = Path(folder)
         try:
             with _Content(archive) as content:
-                free = shutil.disk_usage(runs).free
-                folders, is_sweep = set(), False
-                for _, member in _members(content, archive, free):
-                    path = PurePosixPath(member.name)
-                    folders |= {path.parts[0]} - {_LOCK}
-                    is_sweep |= path.parts == (*folders, SWEEP_TABLE) and member.isfile()
-                # The checksum is behind the end of the last member.
-                while content.read(_BLOCK):
-                    pass
-                if len(folders) != 1:
-                    raise InputError(f"{archive}: {len(folders)} folders; expected that of a run or a sweep")
-                announce(f"{content.count:,} files and folders, {content.size:,} bytes")
-                run_id = folders.pop()
-                target = sweep_folder(runs, run_id) if is_sweep else runs / run_id
-                if target.exists():
-                    raise InputError(f"{target}: exists; expected no run of that name")
-                for file, member in _members(content, archive, free):
+                for file, member in _members(content, archive, shutil.disk_usage(runs).free):
                     content.budget = member.size
                     _unpack(file, member, unpacked)
                     show(member.name)
+                    content.budget = _HEADERS_MAX
+                # The checksum is behind the end of the last member.
+                while content.read(_BLOCK):
+                    pass
         except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
             raise InputError(
                 f"{archive}: {error}; expected an archive that cbcb export has written"
             ) from error
+        found = [path for path in unpacked.iterdir() if path.name != _LOCK]
+        if len(found) != 1:
+            raise InputError(f"{archive}: {len(found)} folders; expected that of a run or a sweep")
+        is_sweep = (found[0] / SWEEP_TABLE).is_file()
+        target = sweep_folder(runs, found[0].name) if is_sweep else runs / found[0].name
+        if target.exists():
+            raise InputError(f"{target}: exists; expected no run of that name")
         lock = unpacked / _LOCK
         own = _CHECKOUT / _LOCK
         # A package that was installed elsewhere has no lock file.
         equal = lock.is_file() and own.is_file() and filecmp.cmp(lock, own, shallow=False)
         if not is_sweep:
-            read_manifest(RunLayout(unpacked / run_id))
+            read_manifest(RunLayout(found[0]))
         target.parent.mkdir(exist_ok=True)
-        (unpacked / run_id).rename(target)
+        found[0].rename(target)
     return target, equal
 
 
@@ -149,10 +137,9 @@ class _Content(gzip.GzipFile):
 
     Attributes:
         budget: bytes that may still be read. Headers say how long they are, and that others follow.
-        count, size: files and folders so far, and their bytes.
     """
 
-    budget = count = size = 0
+    budget = _HEADERS_MAX
 
     def read(self, size: int | None = -1) -> bytes:
         self.budget -= size if size is not None and size >= 0 else self.budget + 1
@@ -164,10 +151,8 @@ class _Content(gzip.GzipFile):
 def _members(
     content: _Content, archive: Path, free: int
 ) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """The members of an archive from its begin, each checked; none is kept. `free`: bytes on the disk."""
-    content.seek(0)
-    content.budget = _HEADERS_MAX
-    content.count = content.size = 0
+    """The members of an archive, each checked; none is kept. `free`: bytes on the disk."""
+    count = size = 0
     before = PurePosixPath()
     with tarfile.open(fileobj=content, mode="r:") as file:
         while (member := file.next()) is not None:
@@ -181,15 +166,14 @@ def _members(
             if path.name == RunLayout(Path()).manifest.name and member.size > _MANIFEST_MAX:
                 raise InputError(f"{archive}: {member.name}: expected at most {_MANIFEST_MAX:,} bytes")
             # With folders that have no member of their own: those that the last member is not in.
-            content.count += len({path, *path.parents} - {before, *before.parents}) or 1
-            content.size, before = content.size + member.size, path
-            if content.size + _BLOCK * content.count > free or content.count > _MEMBERS_MAX:
+            count += len({path, *path.parents} - {before, *before.parents}) or 1
+            size, before = size + member.size, path
+            if size + _BLOCK * count > free or count > _MEMBERS_MAX:
                 raise InputError(
-                    f"{archive}: {content.size:,} bytes or more in {content.count:,} files; expected at most "
-                    f"the {free:,} bytes that are free, in {_MEMBERS_MAX:,} files"
+                    f"{archive}: {size:,} bytes or more in {count:,} files; expected at most the {free:,} "
+                    f"bytes that are free, in {_MEMBERS_MAX:,} files"
                 )
             yield file, member
-            content.budget = _HEADERS_MAX
 
 
 def _check_name(archive: Path, name: str) -> None:

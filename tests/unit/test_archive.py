@@ -46,11 +46,10 @@ def _archive(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     run = _run(tmp_path / "here")
-    archive, announced = tmp_path / "run.tar.gz", list[str]()
+    archive = tmp_path / "run.tar.gz"
     export_run(run.path, archive)
-    copied, equal = import_run(archive, tmp_path / "there" / "runs", announced.append)
+    copied, equal = import_run(archive, tmp_path / "there" / "runs")
     assert equal
-    assert [text.split(",")[0] for text in announced] == ["5 files and folders"]
     assert copied == tmp_path / "there" / "runs" / run.path.name
     files = [path.relative_to(run.path) for path in run.path.rglob("*") if path.is_file()]
     assert sorted(files) == sorted(path.relative_to(copied) for path in copied.rglob("*") if path.is_file())
@@ -143,30 +142,14 @@ def test_an_archive_of_something_else_is_refused_and_leaves_nothing(
     assert list(runs.iterdir()) == []
 
 
-@pytest.mark.attack("hostile archive")
-@pytest.mark.parametrize("name", ["{}/outside", "../../outside"])
-def test_an_archive_that_changes_after_it_was_listed_is_refused(tmp_path: Path, name: str) -> None:
-    archive = tmp_path / "a.tar.gz"
-    export_run(_run(tmp_path / "here").path, archive)
-    hostile = _archive(tmp_path / "b.tar.gz", (tarfile.TarInfo(name.format(tmp_path)), b""))
-
-    def rewrite(_: str) -> None:
-        with archive.open("r+b") as file:
-            file.write(hostile.read_bytes())
-            file.truncate()
-
-    with pytest.raises(InputError, match="below the folder of the run"):
-        import_run(archive, tmp_path / "runs", rewrite)
-    assert list((tmp_path / "runs").iterdir()) == []
-
-
 @pytest.mark.attack("large archive")
-def test_folders_that_are_no_members_count_and_a_manifest_is_bounded(tmp_path: Path) -> None:
+def test_folders_that_are_no_members_count_and_a_manifest_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     members = [(tarfile.TarInfo(f"x/{number}/a/b"), b"") for number in range(3)]
-    announced = list[str]()
-    with pytest.raises(RunFolderError, match="manifest"):
-        import_run(_archive(tmp_path / "a.tar.gz", *members), tmp_path / "runs", announced.append)
-    assert announced == ["10 files and folders, 0 bytes"]
+    monkeypatch.setattr("testbed.results.archive._MEMBERS_MAX", 9)
+    with pytest.raises(InputError, match="in 10 files"):
+        import_run(_archive(tmp_path / "a.tar.gz", *members), tmp_path / "runs")
     large = _archive(tmp_path / "b.tar.gz", (tarfile.TarInfo("x/manifest.json"), bytes((1 << 24) + 1)))
     with pytest.raises(InputError, match="expected at most 16,777,216 bytes"):
         import_run(large, tmp_path / "runs")
