@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -69,7 +68,7 @@ def wireshark_command(arguments: Namespace) -> None:
                 put(f"{installation.state(target):9} {target}")
         return
     verb = "remove" if remove else "overwrite"
-    done = installation.bring(lambda target: _may(arguments, target, verb), remove=remove)
+    done = installation.bring(arguments.force, remove=remove)
     for target, what in done.items():
         put(f"{what:9} {target}")
     kept = [target for target, what in done.items() if what == "kept"]
@@ -81,19 +80,6 @@ def wireshark_command(arguments: Namespace) -> None:
         put(f"note: {reason}", file=sys.stderr)
     else:
         put(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
-
-
-def _may(arguments: Namespace, target: Path, what: str) -> bool:
-    if arguments.force:
-        return True
-    if not sys.stdin.isatty():
-        return False
-    try:
-        answer = input(f"{target} has other content than ours; {what} it? [y/N] ")
-    except EOFError:
-        put()
-        return False
-    return answer.strip().lower() in ("y", "yes")
 
 
 def read_sources(topology: Topology | None = None) -> Sources:
@@ -209,12 +195,12 @@ class Installation:
         content = _read(target)
         return "missing" if content is None else "current" if content == self.files[target] else "different"
 
-    def bring(self, may_change: Callable[[Path], bool], *, remove: bool = False) -> dict[Path, str]:
+    def bring(self, force: bool, *, remove: bool = False) -> dict[Path, str]:
         """Writes the files that are missing or different, or removes all and the profile's folder if it is
         then empty.
 
         Args:
-            may_change: called for every file with other content than that of this installation.
+            force: also where a file has other content than that of this installation.
 
         Returns:
             The result for each file that is or was there: `written`, `current`, `kept` or `removed`.
@@ -228,7 +214,7 @@ class Installation:
             if found == wanted:
                 if found is not None:
                     done[target] = "current"
-            elif found not in (None, shipped) and shipped is not None and not may_change(target):
+            elif found not in (None, shipped) and shipped is not None and not force:
                 done[target] = "kept"
             else:
                 _put(target, wanted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 from pathlib import Path
 
 import pytest
@@ -23,47 +22,29 @@ def where(tmp_path: Path) -> Folders:
     return {"plugins": tmp_path / "plugins", "profile": tmp_path / "profiles" / "CBCB"}
 
 
-def never(target: Path) -> bool:
-    raise AssertionError(f"asked about {target}")
-
-
-def no(_target: Path) -> bool:
-    return False
-
-
-def yes(_target: Path) -> bool:
-    return True
-
-
-def test_installs_once_and_asks_before_it_overwrites_other_content(where: Folders) -> None:
+def test_installs_once_and_overwrites_other_content_by_force_alone(where: Folders) -> None:
     installation = Installation.of(SOURCES, where)
-    assert set(installation.bring(never).values()) == {"written"}
-    assert set(installation.bring(never).values()) == {"current"}
+    assert set(installation.bring(force=False).values()) == {"written"}
+    assert set(installation.bring(force=False).values()) == {"current"}
     own = where["plugins"] / "cbcb.lua"
     own.write_bytes(b"-- mine")
-    asked: list[Path] = []
-
-    def refuse(target: Path) -> bool:
-        asked.append(target)
-        return False
-
-    assert installation.bring(refuse)[own] == "kept"
-    assert asked == [own] and own.read_bytes() == b"-- mine"
-    assert installation.bring(yes)[own] == "written"
+    assert installation.bring(force=False)[own] == "kept"
+    assert own.read_bytes() == b"-- mine"
+    assert installation.bring(force=True)[own] == "written"
     assert own.read_bytes() == b"-- new"
 
 
-def test_uninstalls_what_is_as_it_was_installed_and_the_rest_where_the_user_agrees(where: Folders) -> None:
+def test_uninstalls_what_is_as_it_was_installed_and_the_rest_by_force(where: Folders) -> None:
     installation = Installation.of(SOURCES, where)
-    installation.bring(never)
+    installation.bring(force=False)
     changed = where["profile"] / "preferences"
     changed.write_bytes(b"changed in Wireshark")
     (where["plugins"] / "other.lua").write_bytes(b"-- not ours")
-    done = installation.bring(no, remove=True)
+    done = installation.bring(force=False, remove=True)
     assert [target for target, what in done.items() if what == "kept"] == [changed]
     assert sorted(path.name for path in where["profile"].iterdir()) == ["preferences"]
     assert [path.name for path in where["plugins"].iterdir()] == ["other.lua"]
-    assert installation.bring(yes, remove=True) == {changed: "removed"}
+    assert installation.bring(force=True, remove=True) == {changed: "removed"}
     assert not where["profile"].exists()
 
 
@@ -72,12 +53,12 @@ def test_files_of_an_installation_with_names_go_with_the_next_one_and_when_all_a
 ) -> None:
     profile = SOURCES["profile"]
     named = Installation.of({**SOURCES, "profile": {**profile, "topology.json": b"{}"}}, where)
-    named.bring(never)
+    named.bring(force=False)
     assert b"topology.json" in (where["profile"] / "preferences").read_bytes()
-    Installation.of(SOURCES, where).bring(yes)
+    Installation.of(SOURCES, where).bring(force=True)
     assert {path.name for path in where["profile"].iterdir()} == set(profile)
-    named.bring(yes)
-    Installation.of(SOURCES, where).bring(yes, remove=True)
+    named.bring(force=True)
+    Installation.of(SOURCES, where).bring(force=True, remove=True)
     assert not where["profile"].exists()
 
 
@@ -114,10 +95,7 @@ echo 'Global Lua Plugins: /for/everybody'
 
 
 @needs_tshark
-def test_from_the_command_line(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command overwrites a changed file neither without a terminal nor if the input ends."""
+def test_from_the_command_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["wireshark", "install", "--print"]) == 0
     assert capsys.readouterr().out.count("missing") == 7
     assert not any(home.iterdir())
@@ -128,14 +106,6 @@ def test_from_the_command_line(
     plugin.write_text("-- mine")
     assert main(["wireshark", "install"]) == 2
     assert str(plugin) in capsys.readouterr().err
-    terminal, end = pty.openpty()
-    os.write(terminal, b"\x04")  # Ctrl-D
-    with os.fdopen(end, encoding="utf-8") as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        assert main(["wireshark", "install"]) == 2
-    os.close(terminal)
-    question, *rest = capsys.readouterr().out.splitlines()
-    assert question.endswith("overwrite it? [y/N] ") and len(rest) == 7
     assert plugin.read_text() == "-- mine"
     assert main(["wireshark", "uninstall", "--force"]) == 0
     assert not [path for path in home.rglob("*") if path.is_file()]
