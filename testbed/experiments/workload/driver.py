@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from router.clock.clock import ExperimentClock
 from router.clock.meter import NOTHING, Meter
-from router.predicates import Message, Value
+from router.predicates import Message
 from router.privacy.application import PrivateApplication
 from router.records.applications import ApplicationRecords
 from router.runtime import commands
@@ -169,9 +169,9 @@ class Driver:
             self._selector.register(client, selectors.EVENT_READ, place)
             self._away.discard(place)
             if (predicate := self._predicates.get(place)) is not None:
-                self.set_predicate(place, predicate)
+                self._ask(place, "set_predicate", predicate=predicate)
             for subscription, text in self._subscribed[place].items():
-                self.subscribe(place, subscription, text)
+                self._ask(place, "subscribe", subscription, predicate=text)
 
     def kill(self, place: Place) -> None:
         """Ends the connection of an application as its death would.
@@ -332,7 +332,7 @@ class Driver:
         if (item.node, item.app) in self._away:
             return
         try:
-            item.perform(self)
+            self._ask(item.place, item.action, **item.content)
         except (ClientError, ValueError) as error:
             raise RunError(f"node {item.node}: {item.action}: {error}") from error
 
@@ -346,41 +346,19 @@ class Driver:
         elif item.action == "unsubscribe":
             self._subscribed[place].pop(str(item.subscription), None)
 
-    # The requests (`Item.perform`); each returns before the answer.
-
-    def set_predicate(self, place: Place, predicate: str) -> None:
-        self._start(place, commands.set_predicate(predicate))
-
-    def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
-        self._subscriptions[place, subscription] = self._start(place, commands.subscribe(predicate))
-
-    def unsubscribe(self, place: Place, subscription: str) -> None:
-        number = self._number_of(place, subscription)
-        del self._subscriptions[place, subscription]
-        self._start(place, commands.unsubscribe(number))
-
-    def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        self._start(place, commands.send_message(Message(attributes)))
-
-    def request_update(self, place: Place) -> None:
-        self._start(place, commands.request_update())
-
-    def register(
-        self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
-    ) -> None:
-        command = commands.register(predicate, max, lifetime_s, freshness_s)
-        self._subscriptions[place, subscription] = self._start(place, command)
-
-    def refresh(self, place: Place, subscription: str) -> None:
-        self._start(place, commands.refresh(self._number_of(place, subscription)))
-
-    def unregister(self, place: Place, subscription: str) -> None:
-        number = self._number_of(place, subscription)
-        del self._subscriptions[place, subscription]
-        self._start(place, commands.unregister(number))
-
-    def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        self._start(place, commands.publish(Message(attributes)))
+    def _ask(self, place: Place, action: str, subscription: str | None = None, **content: Any) -> None:
+        """Makes a request of an item (`Item.content`); returns before the answer."""
+        make, key = getattr(commands, action), (place, str(subscription))
+        if "attributes" in content:
+            self._start(place, make(Message(content["attributes"])))
+        elif subscription is None:
+            self._start(place, make(**content))
+        elif content:
+            self._subscriptions[key] = self._start(place, make(**content))
+        else:
+            self._start(place, make(self._number_of(place, subscription)))
+            if action != "refresh":
+                del self._subscriptions[key]
 
     def _start(self, place: Place, command: Command[T]) -> Request[T]:
         request = self._clients[place].start(command)

@@ -316,7 +316,7 @@ def in_profile(
         "plugins": home / ".local/lib/wireshark/plugins",
         "profile": home / ".config/wireshark/profiles/CBCB",
     }
-    Installation.of(read_sources(topology), where).bring(lambda _target: False)
+    Installation.of(read_sources(topology), where).bring(force=True)
     command = [*with_plugins(where["plugins"]), "tshark", "-C", "CBCB", "-r", str(capture), *options]
     own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "COLORTERM": "truecolor"}
     env = {**os.environ, **own}
