@@ -16,8 +16,7 @@ from router.options import options_of
 from router.predicates import SYMBOLS, Operator
 from router.predicates.lexer import COMPARISONS
 from testbed.cli.arguments import add_experiment, load
-from testbed.experiments.siena_ff.files import write_driver, write_json
-from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table, write_driver
 from testbed.experiments.siena_ff.reader import read_chunks
 from testbed.experiments.siena_ff.session import Session
 from testbed.experiments.workload.generate import generate
@@ -64,7 +63,6 @@ def match_command(arguments: Namespace) -> None:
 
 
 _DEFAULTS = MatchingWorkload()
-_WRITERS = {"driver": write_driver, "jsonl": write_json}
 
 
 def add_matching(parser: ArgumentParser) -> None:
@@ -94,7 +92,6 @@ def add_matching(parser: ArgumentParser) -> None:
             metavar="OP:WEIGHT,...",
             help=f"({shown})",
         )
-    parser.add_argument("--format", choices=_WRITERS, default="driver", help="(driver)")
     parser.add_argument(
         "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
     )
@@ -163,9 +160,8 @@ def _match(arguments: Namespace) -> int:
             "write", f"writing {len(table.interface):,} filters and {workload.messages:,} messages"
         ),
     ):
-        _WRITERS[arguments.format](
-            table, draw_messages(workload), out, lambda done: progress.update(f"{done / total:.0%}")
-        )
+        messages = draw_messages(workload)
+        write_driver(table, messages, out, lambda done: progress.update(f"{done / total:.0%}"))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Generator of synthetic forwarding tables and messages for measurements of matching.
+"""Generator of synthetic forwarding tables and messages for measurements of matching, as files.
 
 Source: Carzaniga's slides on content-based forwarding, "Workload Parameters" (those of the SIGCOMM 2003
 paper; docs/explanation/matching.md), with integers uniform over 100 values, as in the authors' simulator. The
@@ -13,20 +13,22 @@ messages that are generated separately share their words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from math import inf
 from random import Random
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.columns import ConstraintColumns
+from router.matching.columns import ConstraintColumns, number_value
 from router.options import check, setting
-from router.predicates import INTEGER_MAX, STRING_ONLY, Message, Operator, Type, Value
+from router.predicates import INTEGER_MAX, STRING_ONLY, SYMBOLS, Message, Operator, Type, Value
 from router.predicates.lexer import KEYWORDS
+from testbed.experiments.siena_ff import driver_name, driver_value
 from testbed.support.errors import InputError, reading
 
 INTEGER_OPERATORS: Mapping[Operator, float] = {Operator.EQ: 60, Operator.LT: 20, Operator.GT: 20}
@@ -243,3 +245,49 @@ def _draw_values(
     uniform = random.random(len(string))
     words = np.searchsorted(zipf(workload.words, workload.zipf), uniform, side="right")
     return np.where(string, words, (uniform * workload.integers).astype(np.int64))
+
+
+#: Filters, or messages, that are written at a time: a few megabytes of text.
+_WRITTEN = 20_000
+#: Called with the number of filters and messages written so far.
+Report = Callable[[int], None]
+
+
+def write_driver(table: ConstraintColumns, messages: Iterable[Message], out: TextIO, report: Report) -> None:
+    """Writes `ifconfig` statements, one filter a line; `consolidate`; `select` statements."""
+    names = [driver_name(name.decode()) for name in table.names]
+    values = [driver_value(value.decode()) for value in table.strings]
+    operators = {int(o): f" {symbol} " for o, symbol in SYMBOLS.items()}
+    types = {int(kind): kind.name.lower() for kind in Type}
+
+    def constraint(name: int, kind: int, operator: int, value: int) -> str:
+        if operator == Operator.ANY:
+            return f"{names[name]} any {types[kind]}"
+        if kind == Type.STRING:
+            return names[name] + operators[operator] + values[value]
+        return names[name] + operators[operator] + driver_value(number_value(kind, value))
+
+    previous = None
+    for first in range(0, len(table.interface), _WRITTEN):
+        bounds = table.start[first : first + _WRITTEN + 1]
+        part = slice(int(bounds[0]), int(bounds[-1]))
+        columns = (table.name, table.type, table.operator, table.value)
+        texts = list(map(constraint, *(column[part].tolist() for column in columns)))
+        interfaces = table.interface[first : first + _WRITTEN].tolist()
+        pieces = []
+        for interface, (begin, end) in zip(interfaces, pairwise((bounds - bounds[0]).tolist()), strict=True):
+            if interface != previous:
+                pieces.append(f"ifconfig {interface} " if previous is None else f";\nifconfig {interface} ")
+                previous = interface
+            else:
+                pieces.append("\n| ")
+            pieces.append(", ".join(texts[begin:end]) or "*")
+        out.write("".join(pieces))
+        report(first + len(interfaces))
+    out.write(";\nconsolidate;\n" if previous is not None else "consolidate;\n")
+
+    for number, message in enumerate(messages, start=len(table.interface) + 1):
+        attributes = " ".join(f"{driver_name(name)} = {driver_value(v)}" for name, v in message.items())
+        out.write(f"select {attributes};\n")
+        if number % _WRITTEN == 0:
+            report(number)
