@@ -10,39 +10,14 @@ from captures.rundir.applications import read_attention
 
 #: Low half of a number: the high half is the incarnation, which differs between emulation and simulation.
 _COUNTER = (1 << 32) - 1
-_EVENTS = (
-    (2, 0, 'action = "register"\nsubscription = "s"\npredicate = "x = 1"\n'
-     "max = 3\nlifetime_s = 6\nfreshness_s = 100"),
-    (3, 2, 'action = "publish"\nmessage = "x = 1"'),
-    (3.5, 4, 'action = "publish"\nmessage = "x = 1 y = 2"'),
-    (4, 0, 'action = "publish"\nmessage = "x = 1"'),
-    (4.2, 1, 'action = "publish"\nmessage = "x = 2"'),
-    # The first round is over: routers have no entry for it any more.
-    (8.5, 3, 'action = "publish"\nmessage = "x = 1"'),
-    (9, 0, 'action = "refresh"\nsubscription = "s"'),
-    (10, 1, 'action = "register"\nsubscription = "t"\npredicate = "x = 2 or y = 2"\n'
-     "max = 5\nlifetime_s = 4\nfreshness_s = 100"),
-    (16, 1, 'action = "unregister"\nsubscription = "t"'),
-)  # fmt: skip
+#: All of the experiment but time scale, strategy and fan-out.
+_FILE = Path(__file__).with_suffix(".toml")
 
 
 def experiment(path: Path, strategy: str, time_scale: float, fan_out: str = "whole") -> Path:
     """Writes the experiment file: a ring of five nodes."""
-    head = f"""
-duration_s = 18
-time_scale = {time_scale}
-workload = false
-[topology]
-generator = "ring"
-nodes = 5
-[service]
-kind = "attention"
-strategy = "{strategy}"
-fan_out = "{fan_out}"
-record_caches = true
-"""
-    events = (f"\n[[events]]\nat_s = {at}\nnode = {node}\n{body}\n" for at, node, body in _EVENTS)
-    path.write_text(head + "".join(events))
+    rest = _FILE.read_text(encoding="utf-8")
+    path.write_text(f'time_scale = {time_scale}\n{rest}strategy = "{strategy}"\nfan_out = "{fan_out}"\n')
     return path
 
 

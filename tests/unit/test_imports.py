@@ -13,6 +13,7 @@ import networkx as nx
 import pytest
 
 from testbed.machine.versions import SHOWING
+from tests.support.cases import cases_beside
 from tests.support.paths import ROOT
 
 PACKAGES = ("router", "topos", "captures", "testbed")
@@ -34,32 +35,9 @@ ROOMS = (
 )
 #: Package -> the most packages and modules that it may hold: as many as a reader keeps in mind.
 MOST_ROOMS = {"testbed": 12, "router.protocol": 12}
+_CASES = cases_beside(__file__)
 #: Heavy library -> the modules (or packages) that may import it.
-HEAVY = {
-    "scapy": ("router.wire.layers",),
-    "ryu": ("testbed.controller.framework",),
-    "eventlet": ("testbed.controller.framework",),
-    "os_ken": ("testbed.controller.framework",),
-    "mininet": ("testbed.emulation.network", "topos.mininet_topos", "testbed.machine"),
-    "pyspark": ("captures",),
-    "duckdb": ("captures.tables.query", "captures.accounting.engines"),
-    "numba": ("router.native",),
-    "llvmlite": ("router.native",),
-    "pandas": ("testbed.results.report", "testbed.api"),
-    "matplotlib": ("testbed.results.report", "testbed.evaluation", "testbed.api"),
-    "jinja2": ("testbed.results.report",),
-    "networkx": (
-        "captures.accounting",
-        "testbed.evaluation",
-        "testbed.results.oracle",
-        "testbed.results.report",
-        "topos.archives",
-        "topos.graphs",
-    ),
-    "rich": ("testbed",),
-    "cryptography": ("router.privacy", "router.security"),
-    "psutil": ("captures.capturing", "captures.spark", "testbed"),
-}
+HEAVY: dict[str, list[str]] = _CASES["heavy"]
 
 
 def _files(package: str, having: str = "") -> Iterator[tuple[str, ast.Module]]:
@@ -268,24 +246,10 @@ def test_no_test_module_changes_where_modules_are_found() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("module", "unwanted"),
-    [
-        (
-            "router.runtime.parent",
-            {
-                *("scapy", "ryu", "mininet", "pyspark", "pandas", "psutil", "networkx", "rich", "numba"),
-                *("pyarrow", "asyncio", "testbed", "topos", "captures"),
-            },
-        ),
-        ("router.wire.codec", {"scapy"}),
-        ("captures.accounting.account", {"scapy", "ryu", "mininet"}),
-        ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "psutil", "numpy", "rich"}),
-    ],
-)
-def test_processes_load_no_more_than_they_need(module: str, unwanted: set[str]) -> None:
+@pytest.mark.parametrize(("module", "unwanted"), _CASES["unwanted"].items())
+def test_processes_load_no_more_than_they_need(module: str, unwanted: list[str]) -> None:
     script = f"import {module}, sys; print(*{{name.split('.')[0] for name in sys.modules}})"
     printed = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert unwanted & set(printed.split()) == set()
+    assert set(unwanted) & set(printed.split()) == set()

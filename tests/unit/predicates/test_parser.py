@@ -29,32 +29,9 @@ def test_and_binds_tighter_than_or_in_every_spelling(conjunction: str, disjuncti
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "constraint"),
-    [
-        ('x =*"a"', string("x", Operator.PREFIX, "a")),
-        ('x*="a"', string("x", Operator.SUFFIX, "a")),
-        ('x**"a"', string("x", Operator.SUBSTRING, "a")),
-        ("x!=-3", integer("x", Operator.NE, -3)),
-        ("x<-3", integer("x", Operator.LT, -3)),
-        ("x >= +3", integer("x", Operator.GE, 3)),
-        ("x <= 1e3", Constraint("x", Type.DOUBLE, Operator.LE, 1000.0)),
-        ("x > -.5", Constraint("x", Type.DOUBLE, Operator.GT, -0.5)),
-        ("x = 3.", Constraint("x", Type.DOUBLE, Operator.EQ, 3.0)),
-        ("x = true", Constraint("x", Type.BOOLEAN, Operator.EQ, True)),
-        ("x any int", Constraint("x", Type.INTEGER, Operator.ANY)),
-        ("x any bool", Constraint("x", Type.BOOLEAN, Operator.ANY)),
-        ('"any" any string', Constraint("any", Type.STRING, Operator.ANY)),
-        ('"two words" = 1', integer("two words", Operator.EQ, 1)),
-        ("alert-type.2 = 1", integer("alert-type.2", Operator.EQ, 1)),
-        (r'x = "\n\t\\\"\x41\u00e9\101\U0001F600"', string("x", Operator.EQ, '\n\t\\"Aé' + "A😀")),
-        (
-            "// price of a flight\nx = 9223372036854775807 // the largest",
-            integer("x", Operator.EQ, 2**63 - 1),
-        ),
-    ],
-)
-def test_single_constraints(text: str, constraint: Constraint) -> None:
+@pytest.mark.parametrize(("text", "name", "kind", "operator", "value"), _CASES["constraints"])
+def test_single_constraints(text: str, name: str, kind: str, operator: str, value: str | float) -> None:
+    constraint = Constraint(name, Type[kind], Operator[operator], None if operator == "ANY" else value)
     assert parse_predicate(text) == Predicate((Filter((constraint,)),))
 
 

@@ -147,7 +147,7 @@ def test_what_a_router_pushed_and_what_its_child_offered_count_both(counts: bool
     assert [asked for _, asked, _ in _walks(received(router, 10 + min(to), back, 2.0))] == [lacking]
 
 
-def test_a_askedsends_a_sequential_sub_back_after_its_last_child() -> None:
+def test_a_router_sends_a_sequential_sub_back_after_its_last_child() -> None:
     router = attention_router(fan_out="sequential")
     upload(router, x=1)
     asking = sub(body=replace(SUB, nonce=2, remaining=4))
@@ -380,7 +380,7 @@ def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
         ("all", SubscriptionFlags.REFRESHED, False, ["SUB"]),
     ],
 )
-def test_a_askedsends_a_new_subscription_what_others_had_and_names_it(
+def test_a_router_sends_a_new_subscription_what_others_had_and_names_it(
     remote: str, flags: SubscriptionFlags, known: bool, frames: list[str]
 ) -> None:
     router = attention_router(remote=remote)

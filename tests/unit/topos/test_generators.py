@@ -5,59 +5,35 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.support.cases import cases_beside
 from topos import Topology, TopologyError
-from topos.generators import barabasi_albert, grid, line, power_law, ring, star, tree, waxman
+from topos.generators import GENERATORS, barabasi_albert, power_law, waxman
 from topos.loaders import to_json
+
+_CASES = cases_beside(__file__)
 
 
 def _pairs(topology: Topology) -> set[tuple[int, int]]:
     return {(min(link.u, link.v), max(link.u, link.v)) for link in topology.links}
 
 
-@pytest.mark.parametrize(
-    ("topology", "nodes", "pairs"),
-    [
-        (line(1), 1, set()),
-        (line(3), 3, {(0, 1), (1, 2)}),
-        (ring(4), 4, {(0, 1), (1, 2), (2, 3), (0, 3)}),
-        (star(1), 1, set()),
-        (star(4), 4, {(0, 1), (0, 2), (0, 3)}),
-        (grid(2, 3), 6, {(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)}),
-        (tree(0, 3), 1, set()),
-        (tree(2, 2), 7, {(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)}),
-    ],
-)
-def test_regular_shapes(topology: Topology, nodes: int, pairs: set[tuple[int, int]]) -> None:
+@pytest.mark.parametrize(("name", "sizes", "nodes", "pairs"), _CASES["shapes"])
+def test_regular_shapes(name: str, sizes: list[int], nodes: int, pairs: list[list[int]]) -> None:
+    topology = GENERATORS[name].make(*sizes)
     assert len(topology.nodes) == nodes
-    assert _pairs(topology) == pairs
+    assert sorted(_pairs(topology)) == [(u, v) for u, v in pairs]
     assert all(link.cost == 1 for link in topology.links)
     assert len({(node.x, node.y) for node in topology.nodes}) == nodes
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: line(0), "nodes: 0 is not valid; expected an integer from 1 to 100000"),
-        (lambda: ring(2), "nodes: 2 is not valid; expected an integer from 3 to 100000"),
-        (lambda: grid(2, 0), "columns: 0 is not valid"),
-        (lambda: grid(1000, 1000), "more than 100000 nodes"),
-        (lambda: tree(10, 10), "more than 100000 nodes"),
-        (lambda: star(2.5), "nodes: 2.5 is not valid; expected an integer"),  # type: ignore[arg-type]
-        (lambda: waxman(5, -1), "seed: -1 is not valid; expected an integer, 0 or more"),
-        (lambda: waxman(5, beta=0), "beta: 0 is not valid; expected a number above 0, at most 1"),
-        (lambda: waxman(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
-        (lambda: power_law(10, exponent=1.0), "exponent: 1.0 is not valid; expected a number above 1"),
-        (lambda: barabasi_albert(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
-        (lambda: waxman(5, cost="hops"), 'cost: "hops" is not valid; expected "distance" or "unit"'),
-    ],
-)
-def test_impossible_sizes_are_refused(make: Callable[[], Topology], message: str) -> None:
+@pytest.mark.parametrize(("name", "values", "message"), _CASES["impossible"])
+def test_impossible_sizes_are_refused(name: str, values: dict[str, Any], message: str) -> None:
     with pytest.raises(TopologyError) as caught:
-        make()
+        GENERATORS[name].make(**values)
     assert message in str(caught.value)
 
 
