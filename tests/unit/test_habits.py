@@ -60,13 +60,8 @@ def test_fragments_become_a_version_of_the_changelog(tmp_path: Path) -> None:
     shutil.copy(ROOT / "testbed" / "__init__.py", tmp_path / "testbed")
     (tmp_path / "changes" / "99.added.md").write_text("A layer.\n")
     (tmp_path / "changes" / "+word.fixed.md").write_text("A fault.\n")
-    draft = subprocess.run(
-        [sys.executable, "-m", "towncrier", "build", "--draft", "--date", "2026-01-02"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--date", "2026-01-02"]
+    draft = subprocess.check_output(command, cwd=tmp_path, text=True)
     text = draft[draft.index("## ") :]
     version = re.escape(testbed.__version__)
     assert re.match(rf"## {version} \(2026-01-02\)\n", text)

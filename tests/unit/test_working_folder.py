@@ -64,10 +64,8 @@ def test_no_library_takes_settings_of_the_working_folder(
     tmp_path: Path, name: str, content: str, code: str, expected: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == expected
+    printed = subprocess.check_output([sys.executable, "-P", "-c", code], cwd=tmp_path, text=True)
+    assert printed.strip() == expected
 
 
 def test_children_get_no_path_of_modules_that_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,15 +38,9 @@ for rule in rules:
 
 def test_both_frameworks_make_the_same_bytes_of_every_rule() -> None:
     pytest.importorskip("os_ken")
+    command, environment = [sys.executable, "-P", "-W", "ignore", "-c", _RULES], {"PYTHONPATH": str(ROOT)}
     made = {
-        name: subprocess.run(
-            [sys.executable, "-P", "-W", "ignore", "-c", _RULES, name],
-            cwd=ROOT,
-            env={"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.splitlines()
+        name: subprocess.check_output([*command, name], cwd=ROOT, env=environment).splitlines()
         for name in FRAMEWORKS
     }
     assert len(made[RYU]) > 300

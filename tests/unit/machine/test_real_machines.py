@@ -40,9 +40,7 @@ def _run_sh(text: str, path: Path, **variables: str) -> str:
     """Runs a text of the shell after the functions of run.sh, with commands of a folder first in PATH."""
     functions = (ROOT / "run.sh").read_text(encoding="utf-8").partition("\ncase ${1-} in")[0]
     environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", **variables}
-    return subprocess.run(
-        ["bash", "-c", f"{functions}\n{text}"], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    return subprocess.check_output(["bash", "-c", f"{functions}\n{text}"], env=environment, text=True)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +121,7 @@ def test_a_folder_of_temporary_files_where_no_program_runs_is_named(options: str
         f"mount -t tmpfs -o {options} tmpfs {tmp_path} && export TMPDIR={tmp_path}"
         f" && cd {ROOT} && exec {sys.executable} -c '{program}'"
     )
-    said = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    said = subprocess.check_output(["unshare", "--mount", "sh", "-c", script], text=True).strip()
     # In place of a folder that cannot be written, Python takes the next, which Spark gets too.
     assert said == (
         f"{tmp_path}: programs do not run there: mounted noexec?" if options == "noexec" else "None"

@@ -90,10 +90,8 @@ def _ask(path: Path, package: str, room: Path) -> list[int]:
     hits."""
     environment = {**os.environ, "PYTHONPATH": f"{path}:{Path(native.__file__).parents[1]}"}
     program = _ASK.format(package=package, room=str(room))
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", program], check=True, capture_output=True, text=True, env=environment
-    )
-    return [int(word) for word in done.stdout.split()]
+    printed = subprocess.check_output([sys.executable, "-B", "-c", program], env=environment)
+    return [int(word) for word in printed.split()]
 
 
 def test_machine_code_is_recompiled_when_a_number_of_another_module_changes(tmp_path: Path) -> None:

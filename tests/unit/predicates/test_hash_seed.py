@@ -43,14 +43,8 @@ print(hashlib.sha256(repr(turns).encode()).hexdigest())
 
 
 def _run(hash_seed: str) -> list[str]:
-    ended = subprocess.run(
-        [sys.executable, "-c", _CHURN],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return ended.stdout.split()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
+    return subprocess.check_output([sys.executable, "-c", _CHURN], env=environment, text=True).split()
 
 
 def test_a_sweep_does_not_depend_on_the_hashes_of_texts() -> None:

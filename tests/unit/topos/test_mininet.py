@@ -130,10 +130,8 @@ def test_defines_no_name_that_mn_uses(tmp_path: Path) -> None:
 
 def _devices() -> set[str]:
     """Bridges and interfaces with the names that Mininet gives."""
-    listed = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    bridges = subprocess.run(
-        ["ovs-vsctl", "--timeout=60", "list-br"], capture_output=True, text=True, check=True
-    ).stdout
+    listed = subprocess.check_output(["ip", "-o", "link"], text=True)
+    bridges = subprocess.check_output(["ovs-vsctl", "--timeout=60", "list-br"], text=True)
     names = set(re.findall(r"^\d+: ([^:@]+)", listed, re.MULTILINE)) | set(bridges.split())
     return {name for name in names if re.fullmatch(r"[rs]\d+(-eth\d+)?", name)}
 
