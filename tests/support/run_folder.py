@@ -108,17 +108,26 @@ class RunBuilder:
                 self.ovs[receiver][far[2 if receiver == u else 3]]["rx_packets"] += 1
                 self.ovs[receiver][HOST_PORT]["tx_packets"] += 1
 
-    def set_up(self, node: int) -> None:
-        hello = Frame(FrameType.HELLO, node, 1, 0, 1, Hello(7))
-        table = Frame(FrameType.TABLE, node, 1, 1, 1, TABLES[node])
-        for frame, addresses, way, counter in (
-            (hello, CONTROLLER_DESTINATION + node_address(node), "frames_sent", "rx_packets"),
-            (table, ROUTER_DESTINATION + CONTROLLER_SOURCE, "frames_received", "tx_packets"),
-        ):
-            for payload in fragment(frame):
-                self._record(f"host-{node}", (addresses + b"\x88\xb5" + payload).ljust(60, b"\0"))
-                self.router[node][way][frame.type.name] += 1
-                self.ovs[node][HOST_PORT][counter] += 1
+    def set_up(self) -> None:
+        for node in NODES:
+            hello = Frame(FrameType.HELLO, node, 1, 0, 1, Hello(7))
+            table = Frame(FrameType.TABLE, node, 1, 1, 1, TABLES[node])
+            for frame, addresses, way, counter in (
+                (hello, CONTROLLER_DESTINATION + node_address(node), "frames_sent", "rx_packets"),
+                (table, ROUTER_DESTINATION + CONTROLLER_SOURCE, "frames_received", "tx_packets"),
+            ):
+                for payload in fragment(frame):
+                    self._record(f"host-{node}", (addresses + b"\x88\xb5" + payload).ljust(60, b"\0"))
+                    self.router[node][way][frame.type.name] += 1
+                    self.ovs[node][HOST_PORT][counter] += 1
+
+    def set_predicates(self) -> None:
+        """All routers have their trees; nodes 1 and 2 set and advertise their predicates."""
+        self.set_up()
+        self.set_predicate(1)
+        self.advertise(1, [(1, [0, 2])], seq=1)
+        self.set_predicate(2)
+        self.advertise(2, [(2, [1]), (1, [0])], seq=1)
 
     def set_predicate(self, node: int, at_s: float = 0.0) -> None:
         self.workload.append(
@@ -246,12 +255,7 @@ def asked_run() -> SpacedRun:
     an SR; node 2 issues a single SR.
     """
     run = SpacedRun()
-    for node in NODES:
-        run.set_up(node)
-    run.set_predicate(1)
-    run.advertise(1, [(1, [0, 2])], seq=1)
-    run.set_predicate(2)
-    run.advertise(2, [(2, [1]), (1, [0])], seq=1)
+    run.set_predicates()
     run.tick(100)
     run.send(1, 50, [(0, [1]), (1, [2])], expected=True)
     run.deliver(1, 1)
@@ -274,12 +278,7 @@ def good_run() -> RunBuilder:
     selected).
     """
     run = RunBuilder()
-    for node in NODES:
-        run.set_up(node)
-    run.set_predicate(1)
-    run.advertise(1, [(1, [0, 2])], seq=1)
-    run.set_predicate(2)
-    run.advertise(2, [(2, [1]), (1, [0])], seq=1)
+    run.set_predicates()
     run.tick(100)
     run.send(1, 50, [(0, [1]), (1, [2])], text="x" * 2000, expected=True)
     run.deliver(1, 1)

@@ -27,7 +27,7 @@ from captures.tables.document import EXAMPLES
 from router.records.json_file import write_json
 from router.wire.header import node_address
 from tests.support.questions import ask
-from tests.support.run_folder import NODES, START_NS, TIME_SCALE, RunBuilder, asked_run
+from tests.support.run_folder import START_NS, TIME_SCALE, RunBuilder, asked_run
 
 
 def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> None:
@@ -110,8 +110,7 @@ _WIDTH_S = 0.1
 
 def test_percentiles_of_utilisation_are_over_busy_and_idle_bins(tmp_path: Path) -> None:
     built = RunBuilder()
-    for node in NODES:
-        built.set_up(node)
+    built.set_up()
     for number in range(1, 30):
         built.tick(10 + number)
         built.send(number, 50, [(0, [1])], text="x" * 30 * number)

@@ -32,7 +32,7 @@ from captures.rundir.summary import SUMMARY_KEYS
 from router.protocol.counters import Drop
 from router.records.json_file import json_line
 from router.security.guard import Refusal
-from tests.support.run_folder import NODES, RunBuilder, SpacedRun, good_run
+from tests.support.run_folder import RunBuilder, SpacedRun, good_run
 
 _EQUAL = {"expected": 5, "found": 5, "differences": []}
 _GOOD: dict[str, Any] = {
@@ -103,8 +103,7 @@ def test_links_that_double_frames_show_no_loop_and_those_without_a_capture_fail(
 
 def test_message_missed_before_convergence_decides_nothing(tmp_path: Path) -> None:
     run = RunBuilder()
-    for node in NODES:
-        run.set_up(node)
+    run.set_up()
     run.set_predicate(1)
     run.set_predicate(2)
     run.send(1, 50, [], expected=True)

@@ -16,7 +16,6 @@ from captures.pcap.compiling import compiler as captures_compiler
 from router import native
 from router.matching.compiled import COMPILER
 from router.native import Compiler
-from tests.support.capture_files import pcap
 
 _MODULE = """
 from router.native import Compiler
@@ -140,18 +139,3 @@ def test_what_cannot_be_kept_is_removed_with_its_process(tmp_path: Path) -> None
 def test_a_source_that_is_not_there_is_named() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"router\.no_such_module"):
         Compiler("test", "router.no_such_module")
-
-
-def test_a_small_capture_is_read_without_numba(tmp_path: Path) -> None:
-    (tmp_path / "a.pcap").write_bytes(pcap([(number, bytes(60)) for number in range(10)]))
-    program = (
-        "import sys\n"
-        "from captures.frames.columns import COLUMNS\n"
-        "from captures.frames.parts import FilePart\n"
-        "from captures.datasource.views import FRAMES, View\n"
-        "rows = sum(batch.num_rows for batch in View(FRAMES, tuple(COLUMNS)).read(FilePart(sys.argv[1])))\n"
-        "print(rows, 'numba' in sys.modules)"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "a.pcap")]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout == "10 False\n"
