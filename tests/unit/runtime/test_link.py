@@ -32,15 +32,10 @@ def shape(wire: Wire, verb: str, rate: str) -> None:
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
+def wire(wire: Wire) -> Wire:
     """Its device takes some frames at first, and next to nothing more before `drain` is called."""
-    made = Wire()
-    try:
-        made.up()
-        shape(made, "add", "800bit")
-        yield made
-    finally:
-        made.down()
+    shape(wire, "add", "800bit")
+    return wire
 
 
 @pytest.fixture
