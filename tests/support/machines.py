@@ -83,8 +83,8 @@ class Cluster:
 
 
 @contextmanager
-def machines(folder: Path, count: int) -> Iterator[Cluster]:
-    """Yields a cluster whose workers have a core each.
+def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
+    """Yields a cluster whose workers offer so many processors.
 
     Args:
         folder: for logs, and the temporary files of each machine.
@@ -123,10 +123,10 @@ def machines(folder: Path, count: int) -> Iterator[Cluster]:
         wait_for_line("I have been elected leader", folder / "driver.log")
         url, found = f"spark://{_DRIVER}:7077", []
         inside = ["nsenter", "--net", "--uts", "-t", str(driver)]
-        for number in range(1, count + 1):
+        for number, processors in enumerate(cores, 1):
             name, address = f"m{number}", f"{_NETWORK}.{number}"
             work = str(folder / name / "work")
-            arguments = ["--cores", "1", "--memory", "1g", "--work-dir", work, url]
+            arguments = ["--cores", str(processors), "--memory", "1g", "--work-dir", work, url]
             pid = start(name, address, "worker.Worker", *arguments, options=["--pid", "--mount-proc"])
             link = ["ip", "link", "add", name, "master", "br0", "up", "type", "veth"]
             subprocess.run([*inside, *link, "peer", "name", "eth0", "netns", str(pid)], check=True)

@@ -3,7 +3,7 @@
 Standard input has a request (`Machines._request`) and stays open. Spark kills a task by SIGKILL: when the
 input ends, the run is interrupted as by Ctrl-C, so that its network is taken down. Standard output gets the
 row of the run as a line of JSON, and its folder as an archive. A machine that cannot emulate ends with the
-status of `MachineError`.
+status of `MachineError`, a machine that emulates already with `os.EX_TEMPFAIL`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from testbed.support.run_state import STATE_ROOT
 from testbed.terminal import reported
 from testbed.terminal.progress import Progress
 
-#: Greatest archive, bytes: executor and driver, with 1 GB each by default, hold several copies.
-_ARCHIVE_MAX = 200_000_000
+#: Greatest archive, and greatest archives of all machines, bytes: executor and driver, with 1 GB each by
+#: default, hold several copies.
+_ARCHIVE_MAX, _ARCHIVES_MAX = 200_000_000, 400_000_000
 #: Wall seconds in which an interrupted run must have taken its network down.
 _END_S = 60.0
 
@@ -50,15 +51,18 @@ def main(action: str) -> int:
     # What parts of a run print is no answer.
     with os.fdopen(os.dup(1), "wb") as answer:
         os.dup2(2, 1)
-        jobs = _checked(*request)
+        jobs, machines = _checked(*request), len(request[2])
         if action == "run":
             STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
             with (STATE_ROOT / "machine.lock").open("w") as lock:
                 # A run whose task has been killed holds the lock until its network is down.
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return os.EX_TEMPFAIL
                 clean_dead_runs()
                 remove_abandoned()
-                row, archive = _run(jobs[0])
+                row, archive = _run(jobs[0], min(_ARCHIVE_MAX, _ARCHIVES_MAX // machines))
             answer.write(json.dumps(row).encode() + b"\n" + archive)
     return 0
 
@@ -94,8 +98,12 @@ def _checked(source: Source, measure: str, known: Collection[str], pickled: byte
     return [job for job, _ in jobs]
 
 
-def _run(job: Job) -> tuple[Row, bytes]:
-    """Returns the row of a job and, unless the job has been measured, its run folder as an archive."""
+def _run(job: Job, most: int) -> tuple[Row, bytes]:
+    """Returns the row of a job and, unless the job has been measured, its run folder as an archive.
+
+    Args:
+        most: bytes of the greatest archive that is returned.
+    """
     runs, archive = process_folder().path / "runs", process_folder().path / f"run{SUFFIX}"
     quiet = Progress(Console(quiet=True))
     row = row_of(job, lambda job: emulated(job, runs, quiet, "duckdb"))
@@ -105,7 +113,7 @@ def _run(job: Job) -> tuple[Row, bytes]:
     # Another machine may begin a run in the same second.
     folder = folder.rename(folder.with_name(f"{folder.name}-{job.number}"))
     export_run(folder, archive)
-    if archive.stat().st_size > _ARCHIVE_MAX:
+    if archive.stat().st_size > most:
         return {**row, "folder": ""}, b""
     return {**row, "folder": "" if row["error"] else folder.name}, archive.read_bytes()
 

@@ -6,8 +6,10 @@ down.
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +27,8 @@ from testbed.support.errors import InputError, MachineError, RunError
 _PROGRAM = "testbed.evaluation.sweeps.machine_run"
 #: Times that a run is begun on machines that are lost.
 _TRIES = 3
+#: Wall seconds until a machine that was in use is asked again.
+_BUSY_S = 2.0
 
 
 def clean(spark: Session, put: Callable[[str], None]) -> list[Answer]:
@@ -92,9 +96,7 @@ class Machines:
         cause = ""
         for left in reversed(range(_TRIES)):
             try:
-                answer = anywhere(
-                    self._spark, self._processors, _PROGRAM, "run", payload=self._request([job])
-                )
+                answer = self._answer(job)
                 if answer.status in (0, MachineError.status):
                     self._require([answer])
                     try:
@@ -106,6 +108,14 @@ class Machines:
                 cause = str(error)
             self._note(f"run {job.number}: {cause}; {'it is begun again' if left else 'given up'}")
         return row_of(job, RunError(f"begun {_TRIES} times: {cause}"))
+
+    def _answer(self, job: Job) -> Answer:
+        """Runs a job on a free machine; a worker with the processors for two runs may offer one in use."""
+        while True:
+            answer = anywhere(self._spark, self._processors, _PROGRAM, "run", payload=self._request([job]))
+            if answer.status != os.EX_TEMPFAIL:
+                return answer
+            time.sleep(_BUSY_S)
 
     def _kept(self, job: Job, output: bytes) -> Row:
         line, _, archive = output.partition(b"\n")
