@@ -149,11 +149,15 @@ def violations(history: History, slack_s: float) -> dict[str, Integers]:
     Args:
         slack_s: time that a frame may spend on links, which the age that routers know leaves out.
     """
+    import pandas as pd  # It takes half a second to load.
+
     known = history.known
     number, publication = history.round_of[known], history.publication_of[known]
     columns = ([each.begin_s, each.lifetime_s, each.freshness_s, each.max] for each in history.rounds)
     begin_s, lifetime_s, freshness_s, most = np.array([*columns], np.float64).reshape(-1, 4)[number].T
     predicate = np.array([each.predicate for each in history.rounds], np.int64)[number]
+    subscriptions = [(each.home, each.subscription) for each in history.rounds]
+    served = pd.DataFrame(subscriptions, columns=["home", "subscription"]).iloc[number]
     delivered_s, uploaded_s = history.delivered_s[known], history.uploaded_s[publication]
     since_s, age_s = delivered_s - begin_s, delivered_s - uploaded_s
     freshness_s = freshness_s + _ROUNDING_S
@@ -164,37 +168,15 @@ def violations(history: History, slack_s: float) -> dict[str, Integers]:
         "stale": (history.age_s[known] > freshness_s) | (age_s > freshness_s + slack_s),
         "outside_lifetime": (since_s < -_ROUNDING_S) | (since_s > lifetime_s + _ROUNDING_S),
         # The round had `max` publications before.
-        "above_max": _places(number, len(history.rounds)) >= most,
+        "above_max": pd.Series(number).groupby(number).cumcount().to_numpy() >= most,
         # The subscription had it before, in this or in an earlier round (RQ).
-        "repeated": _repeated(history, number, publication),
+        "repeated": served.assign(publication=publication).duplicated().to_numpy(),
         "before_upload": age_s < -_ROUNDING_S,
     }
     rows = np.flatnonzero(known)
     # No record mentions the round or the publication.
     unrecorded = {"unrecorded": np.flatnonzero(~known)}
     return unrecorded | {name: rows[each] for name, each in broken.items()}
-
-
-def _places(number: Integers, rounds: int) -> Integers:
-    """Returns for each delivery how many its round had before."""
-    order = np.argsort(number, kind="stable")
-    counts = np.bincount(number, minlength=rounds)
-    first = np.cumsum(counts) - counts
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order)) - first[number[order]]
-    return places
-
-
-def _repeated(history: History, number: Integers, publication: Integers) -> Booleans:
-    numbers: dict[tuple[int, int], int] = {}
-    subscription = np.array(
-        [numbers.setdefault((each.home, each.subscription), len(numbers)) for each in history.rounds],
-        np.int64,
-    )
-    pairs = subscription[number] * len(history.source) + publication
-    found = np.ones(len(pairs), np.bool_)
-    found[np.unique(pairs, return_index=True)[1]] = False
-    return found
 
 
 #: Deliveries that break a rule and are named.
