@@ -267,17 +267,9 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
             took = [change[key] for change in changes]
             longest[label] = max((each for each in took if each is not None), default=None)
             places = [place + offset for place in positions]
-            axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
-            for place, each in zip(places, took, strict=True):
-                text = "never" if each is None else numbers.significant(each)
-                axes.annotate(
-                    text,
-                    (each or 0, place),
-                    va="center",
-                    xytext=(3, 0),
-                    textcoords="offset points",
-                    fontsize="small",
-                )
+            bars = axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
+            texts = ["never" if each is None else numbers.significant(each) for each in took]
+            axes.bar_label(bars, texts, padding=3, fontsize="small")
         axes.set_yticks(positions, [_in_short(change["events"]) for change in changes])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
@@ -434,18 +426,8 @@ def matches(shares: list[float]) -> Drawing | None:
     with styled():
         figure, axes = new_figure(6.2, 2.6)
         percents = [100 * count / len(shares) for count in (none, *heights)]
-        axes.bar(range(bars + 1), percents, width=0.8, color=[GREY, *[ACCENT] * bars])
-        for position, percent in enumerate(percents):
-            axes.annotate(
-                f"{percent:.0f}",
-                (position, percent),
-                ha="center",
-                va="bottom",
-                xytext=(0, 1.5),
-                textcoords="offset points",
-                color=INK,
-                fontsize="small",
-            )
+        drawn = axes.bar(range(bars + 1), percents, width=0.8, color=[GREY, *[ACCENT] * bars])
+        axes.bar_label(drawn, [f"{percent:.0f}" for percent in percents], padding=1.5, fontsize="small")
         axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)
         axes.set_xlabel("share of the predicates that select the message (%)")
         axes.set_ylabel("messages (%)")

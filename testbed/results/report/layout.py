@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from testbed.controller.trees import hops_on_trees, spt_trees
 from topos import Topology
 
 _ITERATIONS = 300
@@ -23,7 +24,7 @@ def positions(topology: Topology) -> dict[int, Point]:
     }
     if len(places) == len(topology.nodes):
         return places
-    return layout((node.id for node in topology.nodes), ((link.u, link.v) for link in topology.links))
+    return layout(topology)
 
 
 def apart(places: Mapping[int, Point], mark: float, width: float, height: float) -> dict[int, Point]:
@@ -77,37 +78,25 @@ def _near(points: NDArray[np.float64], distance: float) -> NDArray[np.int64]:
     return pairs[near]
 
 
-def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, Point]:
+def layout(topology: Topology) -> dict[int, Point]:
     """Returns positions whose distances approximate numbers of hops.
 
     Classical scaling of the hop counts, refined by stress majorization with unit weights (Gansner, Koren and
     North, "Graph drawing by stress majorization", 2004). The same graph gives the same picture.
     """
-    names = sorted(nodes)
-    graph = nx.Graph()
-    graph.add_nodes_from(names)
-    graph.add_edges_from(links)
-    hops = _hop_counts(graph, names)
+    links = tuple(replace(link, cost=1) for link in topology.links)
+    # Of the layer `spt`, whose trees then have the fewest hops.
+    hops = hops_on_trees(replace(topology, links=links), spt_trees, frozenset(), frozenset()).astype(float)
     points = _classical_scaling(hops)
     for _ in range(_ITERATIONS):
         apart = np.linalg.norm(points[:, None] - points[None, :], axis=2)
         ratio = np.divide(hops, apart, out=np.zeros_like(hops), where=apart > 0)
-        moved = (ratio.sum(axis=1)[:, None] * points - ratio @ points) / len(names)
+        moved = (ratio.sum(axis=1)[:, None] * points - ratio @ points) / len(hops)
         done = float(np.abs(moved - points).max()) < 1e-4
         points = moved
         if done:
             break
-    return {name: (float(x), float(y)) for name, (x, y) in zip(names, points, strict=True)}
-
-
-def _hop_counts(graph: nx.Graph, names: list[int]) -> NDArray[np.float64]:
-    """Returns the hops between every two nodes; without a path, the number of nodes."""
-    number = {name: position for position, name in enumerate(names)}
-    hops = np.full((len(names), len(names)), float(len(names)))
-    for source, lengths in nx.all_pairs_shortest_path_length(graph):
-        for target, length in lengths.items():
-            hops[number[source], number[target]] = length
-    return hops
+    return {node: (float(x), float(y)) for node, (x, y) in enumerate(points)}
 
 
 def _classical_scaling(hops: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -51,6 +51,7 @@ from tests.support.cases import cases_beside
 from tests.support.optional import some
 from topos import Link, Node
 from topos.build import LinkSpec, build
+from topos.generators import line, star
 
 FIGURES = (
     *("topology", "false_negatives", "false_positives", "frames", "control_share", "rates", "utilisation"),
@@ -533,12 +534,12 @@ def test_neither_page_terminal_nor_figures_show_an_exponent(copied: Callable[...
 
 
 def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
-    line = layout(range(6), [(node, node + 1) for node in range(5)])
-    assert dist(line[0], line[5]) == pytest.approx(5, rel=0.05)
-    star = layout(range(7), [(0, leaf) for leaf in range(1, 7)])
-    leaves = [star[leaf] for leaf in range(1, 7)]
+    row = layout(line(6))
+    assert dist(row[0], row[5]) == pytest.approx(5, rel=0.05)
+    around = layout(star(7))
+    leaves = [around[leaf] for leaf in range(1, 7)]
     assert min(dist(a, b) for a, b in combinations(leaves, 2)) > 0.3
-    assert layout([4], []).keys() == {4}
+    assert layout(line(1)).keys() == {0}
 
 
 def limited(run: Path) -> tuple[Link, ...]:
