@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import host_identity, link_identity
@@ -25,10 +25,12 @@ from captures.rundir.inputs import Calibration
 from router.wire.header import node_address
 from topos import TBF_BURST_BYTES, Link
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: Wall time over which the rate of a full link is taken: less than TBF's queue holds.
 _RATE_S = 0.25
 _NS = 1_000_000_000
-_NO_INT64, _NO_UINT64 = np.empty(0, np.int64), np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -127,56 +129,34 @@ class Span:
         return self.link.v if self.sender == self.link.u else self.link.u
 
 
-@dataclass(frozen=True)
-class Frames:
-    """Frames of a capture, in order of time: arrays of one length.
+def read_frames(path: Path) -> pd.DataFrame:
+    """Reads a capture, and keeps no bytes of its frames.
 
-    Attributes:
-        time_ns: wall clock, ns since 1970 UTC.
-        size: bytes on the wire.
-        sender: Ethernet source address, as a number.
-        digest: the first 64 bits of a hash of the captured bytes: frames with the same digest are the same.
+    Returns:
+        A row for each frame, in order of time: time_ns (wall clock), size (bytes on the wire), sender
+        (Ethernet source address, as a number), digest (the first 64 bits of a hash of the captured bytes:
+        frames with the same digest are the same).
+
+    Raises:
+        PcapError, OSError: the capture cannot be read.
     """
+    # These take a second to load, and only links with some properties need them.
+    import pandas as pd
 
-    time_ns: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    sender: npt.NDArray[np.uint64]
-    digest: npt.NDArray[np.uint64]
+    from captures.pcap.blocks import gather
+    from captures.pcap.reader import PcapReader
 
-    def of(self, span: Span) -> Frames:
-        """Returns the frames of a direction of a link in a span."""
-        low, high = np.searchsorted(self.time_ns, [span.began_ns, span.ended_ns])
-        sender = int.from_bytes(node_address(span.sender), "big")
-        return self._take(low + np.flatnonzero(self.sender[low:high] == sender))
-
-    def _take(self, rows: npt.NDArray[np.int64]) -> Frames:
-        return Frames(self.time_ns[rows], self.size[rows], self.sender[rows], self.digest[rows])
-
-    @classmethod
-    def read(cls, path: Path) -> Frames:
-        """Reads a capture; the bytes of its frames are not kept.
-
-        Raises:
-            PcapError, OSError: the capture cannot be read.
-        """
-        # The reader takes a second to load, and only links with some properties need it.
-        from captures.pcap.blocks import gather
-        from captures.pcap.reader import PcapReader
-
-        times, sizes, senders, digests = [_NO_INT64], [_NO_INT64], [_NO_UINT64], [_NO_UINT64]
-        for block in PcapReader(path).blocks():
-            times.append(block.time_ns)
-            sizes.append(block.length)
-            addresses = np.zeros((len(block.start), 8), np.uint8)
-            addresses[:, 2:] = gather(block, 12)[:, 6:]
-            senders.append(addresses.view(">u8").ravel().astype(np.uint64))
-            data = memoryview(block.data)
-            places = zip(block.start.tolist(), block.captured.tolist(), strict=True)
-            hashed = b"".join(blake2b(data[at : at + size], digest_size=8).digest() for at, size in places)
-            digests.append(np.frombuffer(hashed, np.uint64))
-        time_ns, size = map(np.concatenate, (times, sizes))
-        sender, digest = map(np.concatenate, (senders, digests))
-        return cls(time_ns, size, sender, digest)._take(np.argsort(time_ns, kind="stable"))
+    parts = [pd.DataFrame(dict.fromkeys(("time_ns", "size", "sender", "digest"), np.empty(0, np.int64)))]
+    for block in PcapReader(path).blocks():
+        addresses = np.zeros((len(block.start), 8), np.uint8)
+        addresses[:, 2:] = gather(block, 12)[:, 6:]
+        data = memoryview(block.data)
+        places = zip(block.start.tolist(), block.captured.tolist(), strict=True)
+        hashed = b"".join(blake2b(data[at : at + size], digest_size=8).digest() for at, size in places)
+        columns = {"time_ns": block.time_ns, "size": block.length}
+        columns["sender"] = addresses.view(">i8").ravel().astype(np.int64)
+        parts.append(pd.DataFrame(columns | {"digest": np.frombuffer(hashed, np.int64)}))
+    return pd.concat(parts).sort_values("time_ns", kind="stable")
 
 
 @dataclass(frozen=True)
@@ -184,39 +164,43 @@ class Captured:
     """The captured frames of one direction of a link in a span, read when they are needed.
 
     Attributes:
-        frames: returns all frames of a capture, by its path.
+        frames: returns all frames of a capture, by its path (`read_frames`).
     """
 
-    frames: Callable[[Path], Frames]
+    frames: Callable[[Path], pd.DataFrame]
     run: RunLayout
     span: Span
 
+    def _of_span(self, path: Path) -> pd.DataFrame:
+        frames, span = self.frames(path), self.span
+        frames = frames[frames["time_ns"].between(span.began_ns, span.ended_ns, inclusive="left")]
+        return frames[frames["sender"] == int.from_bytes(node_address(span.sender), "big")]
+
     @cached_property
-    def on_link(self) -> Frames:
+    def on_link(self) -> pd.DataFrame:
         """The frames that crossed the link, which is captured behind its queues."""
-        return self.frames(self.run.capture(link_identity(self.span.link).name)).of(self.span)
+        return self._of_span(self.run.capture(link_identity(self.span.link).name))
 
     @cached_property
-    def ip_on_link(self) -> Frames | None:
-        """The IP frames that crossed the link; None: the run has none."""
-        path = self.run.ip_capture(link_identity(self.span.link).name)
-        return self.frames(path).of(self.span) if path.exists() else None
-
-    @cached_property
-    def by_router(self) -> Frames:
+    def by_router(self) -> pd.DataFrame:
         """The frames that the sender's switch had from its router."""
-        return self.frames(self.run.capture(host_identity(self.span.sender).name)).of(self.span)
+        return self._of_span(self.run.capture(host_identity(self.span.sender).name))
 
     @cached_property
-    def delays_ns(self) -> npt.NDArray[np.int64]:
+    def crossings(self) -> pd.DataFrame:
+        """The frames that crossed the link, those of IP, which a run may have, included."""
+        import pandas as pd
+
+        path = self.run.ip_capture(link_identity(self.span.link).name)
+        ip = [self._of_span(path)] if path.exists() else []
+        return pd.concat([self.on_link, *ip]).sort_values("time_ns", kind="stable")
+
+    @cached_property
+    def delays_ns(self) -> pd.Series[int]:
         """Times from the sender's switch to behind the queues, of the frames that the router sent once."""
-        sent, first, times = np.unique(self.by_router.digest, return_index=True, return_counts=True)
-        arrived, earliest = np.unique(self.on_link.digest, return_index=True)
-        once = times == 1
-        _, of_sent, of_arrived = np.intersect1d(sent[once], arrived, assume_unique=True, return_indices=True)
-        found: npt.NDArray[np.int64] = self.on_link.time_ns[earliest[of_arrived]]
-        found -= self.by_router.time_ns[first[once][of_sent]]
-        return found
+        sent = self.by_router.drop_duplicates("digest", keep=False)
+        both = sent.merge(self.on_link.drop_duplicates("digest"), on="digest")
+        return both["time_ns_y"] - both["time_ns_x"]
 
 
 #: A measured value (None: nothing to measure it by), and the number of frames that it was measured by.
@@ -237,11 +221,12 @@ def _duplicates(captured: Captured) -> Measured:
     if counted.doubled is not None:
         return _share(counted.doubled, counted.frames - counted.lost)
     # A router may send the same frame more than once: copies are those beyond.
-    arrived, crossings = np.unique(captured.on_link.digest, return_counts=True)
-    sent, sendings = np.unique(captured.by_router.digest, return_counts=True)
-    _, of_arrived, of_sent = np.intersect1d(arrived, sent, assume_unique=True, return_indices=True)
-    crossings, sendings = crossings[of_arrived], sendings[of_sent]
-    copies = np.maximum(0, crossings - sendings)
+    crossings, sendings = (
+        captured.on_link["digest"].value_counts(),
+        captured.by_router["digest"].value_counts(),
+    )
+    crossings, sendings = crossings.align(sendings, join="inner")
+    copies = (crossings - sendings).clip(lower=0)
     return _share(int(copies.sum()), int((crossings - copies).sum()))
 
 
@@ -254,12 +239,9 @@ def _bandwidth(captured: Captured) -> Measured:
     """The greatest rate over `_RATE_S`, less the burst that TBF lets pass: never above that of the bucket."""
     if not captured.span.counted.waited:
         return None, 0
-    kinds = [kind for kind in (captured.on_link, captured.ip_on_link) if kind is not None]
-    times, sizes = np.concatenate([kind.time_ns for kind in kinds]), np.concatenate([k.size for k in kinds])
+    times, sizes = captured.crossings["time_ns"].to_numpy(), captured.crossings["size"].to_numpy()
     if not len(times):
         return None, 0
-    order = np.argsort(times, kind="stable")
-    times, sizes = times[order], sizes[order]
     before = np.concatenate(([0], np.cumsum(sizes)))
     ends = np.searchsorted(times, times + int(_RATE_S * _NS), side="right")
     most = int((before[ends] - before[:-1]).max())
@@ -297,7 +279,7 @@ def calibrations(run: RunLayout, spans: Iterable[Span]) -> list[Calibration]:
     Raises:
         PcapError, OSError: a capture cannot be read.
     """
-    frames = cache(lambda path: Frames.read(path))
+    frames = cache(read_frames)
     return [row for span in spans for row in _rows(Captured(frames, run, span))]
 
 
