@@ -156,7 +156,7 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     nodes = []
     for position, entry in enumerate(declared):
         where = lines.of_table("node", position)
-        node = Node(**_values(where, entry, NODE_OPTIONS))
+        node = Node(**values_of(where, entry, NODE_OPTIONS))
         nodes.append(replace(node, name=node_name(where, node.name)))
     links = _tables(document, "link", lines.of_key("link"))
     ids = {node.name: node.id for node in nodes if node.name is not None}
@@ -168,7 +168,7 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     specs = []
     for position, entry in enumerate(links):
         where = lines.of_table("link", position)
-        specs.append(LinkSpec(**_values(where, _numbered(where, entry, ids), LINK_OPTIONS)))
+        specs.append(LinkSpec(**values_of(where, _numbered(where, entry, ids), LINK_OPTIONS)))
     if not nodes:
         last = -1
         for position, spec in enumerate(specs):
@@ -244,8 +244,8 @@ def node_name(where: str, name: object) -> str | None:
     return name
 
 
-def _values(where: str, entry: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
-    """Returns the values of a table.
+def values_of(where: str, entry: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
+    """Returns the values of a table; `where` begins the error.
 
     Raises:
         TopologyError: a key is unknown or missing, or a value is not valid.

@@ -19,8 +19,8 @@ from router.options import Option
 from router.predicates import STRING_MAX_BYTES, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from testbed.experiments.drawing import Sizes
 from testbed.experiments.drawing.distributions import Weighted
-from testbed.support.errors import InputError
-from topos import unknown
+from testbed.support.errors import InputError, reading
+from topos.loaders import values_of
 
 _TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE, "boolean": Type.BOOLEAN}
 _NUMBERS = (Type.INTEGER, Type.DOUBLE)
@@ -175,21 +175,9 @@ def _read(path: Path) -> list[Attribute]:
 
 
 def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
-    known = {option.key: option for option in KEYS}
-    for key in table:
-        if key not in known and key != "values":
-            raise InputError(f"{where}: {unknown('key', key, [*known, 'values'])}")
-    values: dict[str, Any] = {}
-    for option in KEYS:
-        if option.key in table:
-            try:
-                values[option.key] = option.convert(table[option.key])
-            except ValueError as error:
-                raise InputError(f"{where}: {option.key}: {error}") from error
-        elif option.required:
-            raise InputError(f"{where}: {option.key} is missing; expected {option.expected}")
-        else:
-            values[option.key] = option.default
+    own = {key: value for key, value in table.items() if key != "values"}
+    with reading():
+        values = {option.key: option.default for option in KEYS} | values_of(where, own, KEYS)
     kind = _TYPES[values["type"]]
     low, high = values["low"], values["high"]
     if kind is Type.INTEGER:
