@@ -62,20 +62,18 @@ def apart(places: Mapping[int, Point], mark: float, width: float, height: float)
 
 
 def _near(points: NDArray[np.float64], distance: float) -> NDArray[np.int64]:
-    """Returns the pairs of points nearer than a distance, each once, in a grid of cells of that size."""
-    cells: dict[tuple[int, int], list[int]] = {}
-    columns = np.floor(points / distance).astype(int)
-    for number, (column, row) in enumerate(columns.tolist()):
-        cells.setdefault((column, row), []).append(number)
-    found = []
-    for (column, row), members in cells.items():
-        for position, one in enumerate(members):
-            found += [(one, other) for other in members[position + 1 :]]
-            for step in ((1, 0), (0, 1), (1, 1), (1, -1)):
-                found += [(one, other) for other in cells.get((column + step[0], row + step[1]), ())]
-    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
-    near: NDArray[np.bool_] = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1) < distance
-    return pairs[near]
+    """Returns the pairs of points nearer than a distance, each once."""
+    order = np.argsort(points[:, 0])
+    across = points[order, 0]
+    # Of each point, those to its right that are near enough across.
+    counts = np.searchsorted(across, across + distance) - np.arange(len(order)) - 1
+    left = np.repeat(np.arange(len(order)), counts)
+    right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
+    pairs = order[np.column_stack((left, right))]
+    near: NDArray[np.int64] = pairs[
+        np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1) < distance
+    ]
+    return near
 
 
 def layout(topology: Topology) -> dict[int, Point]:
