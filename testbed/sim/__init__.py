@@ -21,16 +21,6 @@ EPOCH_NS = 10**18
 WALL = Piece(0, 0.0, 1.0)
 
 
-def seconds(time_ns: int) -> float:
-    """Returns the virtual time in seconds, the unit of the controller."""
-    return time_ns / NS
-
-
-def due_ns(deadline: float) -> int:
-    """Returns the first nanosecond at which `deadline` (virtual seconds) has passed."""
-    return WALL.time_of(deadline)
-
-
 class Agenda:
     """The scheduled events, in order of time.
 
@@ -102,7 +92,7 @@ class Alarm:
     __slots__ = ("_agenda", "_at_ns", "_deadline", "_due_ns", "_ring")
 
     def __init__(
-        self, agenda: Agenda, ring: Callable[[], None], due: Callable[[float], int] = due_ns
+        self, agenda: Agenda, ring: Callable[[], None], due: Callable[[float], int] = WALL.time_of
     ) -> None:
         self._agenda = agenda
         self._due_ns = due

@@ -17,7 +17,7 @@ from testbed.controller import events
 from testbed.controller.distribution import Distribution
 from testbed.controller.trees import LAYERS, router_tables
 from testbed.experiments.events.network import Ends, NetworkState
-from testbed.sim import EPOCH_NS, Agenda, Alarm, seconds
+from testbed.sim import EPOCH_NS, NS, Agenda, Alarm
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos import Link, Topology
 
@@ -86,7 +86,7 @@ class SimulatedController:
 
     def _handle(self, event: events.Event) -> None:
         now = self._agenda.now
-        for action in self._machine.handle(event, seconds(now)):
+        for action in self._machine.handle(event, now / NS):
             match action:
                 case events.Log(name, fields):
                     self._log.write(name, fields, EPOCH_NS + now)

@@ -211,10 +211,6 @@ class EmulationClock:
         before = next(piece for piece in reversed(self.page.pieces()) if piece.start_ns < now_ns)
         self._log(before.followed_by(now_ns, before.rate))
 
-    def close(self) -> None:
-        """Unmaps the page; routers may use it still."""
-        self.page.close()
-
     def _announce(self, rate: float, lead_s: float) -> Piece | None:
         """Adds a piece; None if the page is full."""
         start_ns = time.monotonic_ns() + round(lead_s * NS)

@@ -9,14 +9,14 @@ soon as something is late, so that no message of the workload is due while they 
 from __future__ import annotations
 
 import math
-import selectors
 import socket
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import psutil
@@ -53,11 +53,9 @@ class SwitchProbe:
         lag = 0.0
         deadline = time.monotonic() + patience_s
         while self._asked:
-            # Not select(2): the descriptors of a large network exceed its 1,024.
-            with selectors.DefaultSelector() as selector:
-                for path, (connection, _) in self._asked.items():
-                    selector.register(connection, selectors.EVENT_READ, path)
-                ready = [key.data for key, _ in selector.select(max(0.0, deadline - time.monotonic()))]
+            paths: dict[Any, Path] = {connection: path for path, (connection, _) in self._asked.items()}
+            # It polls: the descriptors of a large network exceed the 1,024 of select(2).
+            ready = [paths[each] for each in wait([*paths], max(0.0, deadline - time.monotonic()))]
             now = time.monotonic()
             if not ready:
                 return max(lag, *(now - asked for _, asked in self._asked.values()))

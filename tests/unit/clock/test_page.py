@@ -201,5 +201,5 @@ def test_the_end_of_a_run_has_by_how_much_the_wall_clock_was_set(
     before_ns = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: before_ns - 60 * NS)
     clock.end()
-    clock.close()
+    clock.page.close()
     assert round(read_clock(run).set_ns / NS) == 61

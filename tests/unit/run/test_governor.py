@@ -179,7 +179,7 @@ def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spre
 
         wait_for(begun)
     assert [piece.rate for piece in clock.page.pieces()][: len(rates)] == rates
-    clock.close()
+    clock.page.close()
 
 
 def test_the_lag_of_a_part_that_is_away_on_purpose_does_not_count(tmp_path: Path) -> None:
@@ -201,4 +201,4 @@ def test_the_lag_of_a_part_that_is_away_on_purpose_does_not_count(tmp_path: Path
         watch.excuse()
         meter.late(9.0, clock.clock)
     assert watch.report([])["parts"][0]["lag_wall_s"] == 0.5
-    clock.close()
+    clock.page.close()
