@@ -68,14 +68,12 @@ class CountingOptions:
         bloom: a Bloom filter of attributes excludes filters with an attribute that the message lacks, before
             anything is counted (slides, "Bloom Filters").
         short_circuit: an interface that has matched is not evaluated further (paper).
-        single: filters of one constraint are not counted: their interfaces match at once (not in the papers).
         direct: if few filters are to be matched, they are evaluated without the index (not in the papers).
     """
 
     rounds: int = 0
     bloom: bool = True
     short_circuit: bool = True
-    single: bool = True
     direct: bool = True
 
 
@@ -120,23 +118,9 @@ def selectivity_table(filters: Mapping[int, Iterable[Filter]]) -> list[tuple[Att
     return sorted(selective.items(), key=lambda item: -len(item[1]))
 
 
-class Links:
-    """The filters that contain one constraint.
-
-    Attributes:
-        single: number of each filter that consists of this constraint alone -> its interface.
-        counted: number of each other filter -> its Bloom filter, which excludes most of them; its interface;
-            the number of its distinct constraints.
-    """
-
-    __slots__ = ("counted", "single")
-
-    def __init__(self) -> None:
-        self.single: dict[int, int] = {}
-        self.counted: dict[int, tuple[int, int, int]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.single or self.counted)
+#: The filters that contain one constraint: number of each -> its Bloom filter, which excludes most of them;
+#: its interface; the number of its distinct constraints.
+Links = dict[int, tuple[int, int, int]]
 
 
 class _Sorted:
@@ -150,7 +134,7 @@ class _Sorted:
         position = bisect_left(self.bounds, bound)
         if position == len(self.bounds) or self.bounds[position] != bound:
             self.bounds.insert(position, bound)
-            self.links.insert(position, Links())
+            self.links.insert(position, {})
         return self.links[position]
 
     def drop(self, bound: Any) -> None:
@@ -175,11 +159,11 @@ class ConstraintIndex:
         """Returns the links of a constraint; adds the constraint if the index lacks it."""
         operator, value = constraint.operator, constraint.value
         if operator in self._hashed:
-            return self._hashed[operator].setdefault(value, Links())
+            return self._hashed[operator].setdefault(value, {})
         if operator in self._sorted:
             return self._sorted[operator].add(value)
         text = str(value)
-        return self._patterns[operator].setdefault(len(text), {}).setdefault(text, Links())
+        return self._patterns[operator].setdefault(len(text), {}).setdefault(text, {})
 
     def drop(self, constraint: Constraint) -> None:
         operator, value = constraint.operator, constraint.value
@@ -231,7 +215,7 @@ class CountingMatcher(Matcher):
     """The counting algorithm over a constraint index.
 
     Args:
-        options: the optimisations to use; all but `single` may be changed later.
+        options: the optimisations to use, which may be changed later.
     """
 
     def __init__(self, options: CountingOptions | None = None) -> None:
@@ -242,6 +226,8 @@ class CountingMatcher(Matcher):
         #: For each interface, its filters and their numbers in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
         self._numbers = count()
+        #: The number of filters of all interfaces.
+        self._held = 0
         #: Interfaces with a filter without constraints, which match every message.
         self._always: set[int] = set()
 
@@ -282,7 +268,7 @@ class CountingMatcher(Matcher):
         if self.options.direct and 2 * len(excluded) >= len(self._filters):
             open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
-            if asked * _DIRECT_SHARE < sum(map(len, self._filters.values())):
+            if asked * _DIRECT_SHARE < self._held:
                 for interface in open_:
                     if any(matches_filter(filter_, message) for filter_ in self._filters[interface]):
                         matched.add(interface)
@@ -293,13 +279,12 @@ class CountingMatcher(Matcher):
             if (index := self._indexes.get(attribute)) is not None
             for links in index.satisfied(value)
         ]
-        self._singles(satisfied, matched, excluded)
+        missing = 0
+        if self.options.bloom:
+            missing = -1
+            for attribute in attributes:
+                missing &= ~_bit(attribute)
         if len(excluded) < len(self._filters):
-            missing = 0
-            if self.options.bloom:
-                missing = -1
-                for attribute in attributes:
-                    missing &= ~_bit(attribute)
             self._count(satisfied, matched, excluded, missing)
         return frozenset(matched)
 
@@ -310,19 +295,6 @@ class CountingMatcher(Matcher):
         for attribute, interfaces in self._excluding[: self.options.rounds]:
             if attribute not in attributes:
                 excluded |= interfaces
-
-    def _singles(self, satisfied: list[Links], matched: set[int], excluded: set[int]) -> None:
-        """Adds to `matched` the interfaces not in `excluded` that have a satisfied filter of one constraint.
-
-        Adds them to `excluded` if the short circuit is on.
-        """
-        for links in satisfied:
-            if found := [interface for interface in links.single.values() if interface not in excluded]:
-                matched.update(found)
-                if self.options.short_circuit:
-                    excluded.update(found)
-                    if len(excluded) == len(self._filters):
-                        break
 
     def _count(self, satisfied: list[Links], matched: set[int], excluded: set[int], missing: int) -> None:
         """Adds to `matched` the interfaces not in `excluded` with a filter that is satisfied wholly.
@@ -338,7 +310,7 @@ class CountingMatcher(Matcher):
         counts: dict[int, int] = {}
         short_circuit = self.options.short_circuit
         for links in satisfied:
-            for number, (bloom, interface, size) in links.counted.items():
+            for number, (bloom, interface, size) in links.items():
                 if bloom & missing or interface in excluded:
                     continue
                 counts[number] = known = counts.get(number, 0) + 1
@@ -359,11 +331,8 @@ class CountingMatcher(Matcher):
         if not constraints:
             self._always.add(interface)
         for constraint in constraints:
-            links = self._indexes[_attribute(constraint)].add(constraint)
-            if self._is_single(constraints):
-                links.single[number] = interface
-            else:
-                links.counted[number] = entry
+            self._indexes[_attribute(constraint)].add(constraint)[number] = entry
+        self._held += 1
         self._excluding = None
 
     def _drop(self, interface: int, filter_: Filter) -> None:
@@ -374,18 +343,13 @@ class CountingMatcher(Matcher):
         for constraint in constraints:
             index = self._indexes[_attribute(constraint)]
             links = index.add(constraint)
-            if self._is_single(constraints):
-                del links.single[number]
-            else:
-                del links.counted[number]
+            del links[number]
             if not links:
                 index.drop(constraint)
                 if not index:
                     del self._indexes[_attribute(constraint)]
+        self._held -= 1
         self._excluding = None
-
-    def _is_single(self, constraints: set[Constraint]) -> bool:
-        return self.options.single and len(constraints) == 1
 
 
 def _attribute(constraint: Constraint) -> Attribute:

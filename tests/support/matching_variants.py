@@ -7,7 +7,7 @@ from router.matching.engines import ENGINES
 from router.predicates import Predicate
 
 #: What an engine may be asked to leave out, one at a time and all together.
-SWITCHES = ("bloom=off", "short_circuit=off", "single=off", "direct=off")
+SWITCHES = ("bloom=off", "short_circuit=off", "direct=off")
 VARIANTS = (
     *sorted(set(ENGINES) - {"naive"}),
     *(f"counting:{switch}" for switch in ("rounds=1", "rounds=10", *SWITCHES)),

@@ -16,7 +16,7 @@ from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, R
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
 #: The algorithm of the papers without its table and its Bloom filters.
-_BASIC = CountingOptions(bloom=False, single=False, direct=False)
+_BASIC = CountingOptions(bloom=False, direct=False)
 _ROUNDS = (1, 2, 5, 10, 20, 50, 100)
 _VARIANTS: Mapping[str, CountingOptions] = {
     "basic": _BASIC,

@@ -45,7 +45,7 @@ def test_an_unknown_engine_is_refused() -> None:
 
 def test_options_of_an_engine_are_parsed_or_refused() -> None:
     assert parse_options("rounds=3, bloom=off") == CountingOptions(rounds=3, bloom=False)
-    assert isinstance(factory("counting:single=off,short_circuit=on"), CountingMatcher)
+    assert isinstance(factory("counting:direct=off,short_circuit=on"), CountingMatcher)
     for spec, said in (
         ("counting:speed=9", "unknown option 'speed' of the counting engine; expected rounds, bloom"),
         ("counting:bloom=7", "option bloom: expected on or off, found '7'"),
