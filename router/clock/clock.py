@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from router.clock import NS, ClockPage, Piece, Timeline
@@ -29,11 +28,11 @@ class Reading(NamedTuple):
     rate: float
 
 
-class ExperimentClock(ABC):
-    """The clock that the parts of a run read.
+class ExperimentClock:
+    """The clock that the parts of a run read: here that of one rate, of a part that runs alone.
 
-    Compiled code reads the clock by itself: a `segment` holds to its end, or until `changes` is another
-    number.
+    Second 0 is that of `time.monotonic`, so that the clocks of two processes agree. Compiled code reads the
+    clock by itself: a `segment` holds to its end, or until `changes` is another number.
 
     Attributes:
         changes: an unsigned number of 64 bits that changes with the pieces.
@@ -43,59 +42,36 @@ class ExperimentClock(ABC):
     changes = memoryview(bytes(8))
     latest = -math.inf
 
-    @abstractmethod
+    def __init__(self, rate: float = 1.0) -> None:
+        self._rate = rate
+
     def now(self) -> float:
         """The experiment second; never less than at an earlier call."""
+        return time.monotonic() * self._rate
 
     @property
-    @abstractmethod
     def rate(self) -> float:
         """Experiment seconds per wall second at present."""
+        return self._rate
 
-    @abstractmethod
     def segment(self) -> tuple[Piece, int, int]:
         """The piece in force, the time at which it ends (ns of `time.monotonic_ns`), and `changes`."""
+        return Piece(0, 0.0, self._rate), NEVER, 0
 
-    @abstractmethod
     def waited(self, since: float) -> float:
         """Wall seconds since the clock showed `since` (experiment seconds); 0 if that has not come."""
+        return max(0.0, time.monotonic() - since / self._rate)
 
-    @abstractmethod
     def timeout(self, deadline: float) -> float:
         """Wall seconds to sleep before `deadline` (experiment seconds) may have come; 0 if it has.
 
         The caller looks at the clock again after the sleep: it may end before the deadline.
         """
+        return max(0.0, deadline / self._rate - time.monotonic())
 
     def reading(self) -> Reading:
         """Both clocks at this moment, for a recording."""
         return Reading(self.now(), time.time_ns(), self.rate)
-
-
-class FixedClock(ExperimentClock):
-    """A clock of one rate, that of a router or of applications that run alone.
-
-    Second 0 is that of `time.monotonic`, so that the clocks of two processes agree.
-    """
-
-    def __init__(self, rate: float = 1.0) -> None:
-        self._rate = rate
-
-    def now(self) -> float:
-        return time.monotonic() * self._rate
-
-    @property
-    def rate(self) -> float:
-        return self._rate
-
-    def segment(self) -> tuple[Piece, int, int]:
-        return Piece(0, 0.0, self._rate), NEVER, 0
-
-    def waited(self, since: float) -> float:
-        return max(0.0, time.monotonic() - since / self._rate)
-
-    def timeout(self, deadline: float) -> float:
-        return max(0.0, deadline / self._rate - time.monotonic())
 
 
 class SharedClock(ExperimentClock):

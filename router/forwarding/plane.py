@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.clock import NS
-from router.clock.clock import NEVER, ExperimentClock, FixedClock
+from router.clock.clock import NEVER, ExperimentClock
 from router.clock.meter import COMPILED, Meter
 from router.forwarding import layout
 from router.forwarding.kernel import forward, serve
@@ -416,7 +416,7 @@ def warm() -> None:
     router = Router(0, RouterOptions(), factory(COMPILED), 0, random.Random(0))
     state = router.forwarding()
     assert state is not None
-    buffers, clock = FrameBuffers(1, 64), FixedClock()
+    buffers, clock = FrameBuffers(1, 64), ExperimentClock()
     plane = DataPlane(state, clock, buffers, -1, 64, None, lambda _actions: None, Meter(), math.inf)
     with select.epoll() as epoll:
         plane.wait(epoll, 0.0)

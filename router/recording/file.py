@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from router.clock.clock import ExperimentClock, FixedClock, Reading
+from router.clock.clock import ExperimentClock, Reading
 from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer
 from router.protocol.events import Action, Event
@@ -121,22 +121,16 @@ class _MappedFile:
         """Counts bytes that the caller has written."""
         self._at += length
 
-    def close(self) -> None:
-        """Cuts the file off behind what was appended."""
+    def close(self, *, cut: bool = True) -> None:
+        """Cuts the file off behind what was appended, unless a child of this process continues it."""
         if self._window is not None:
             self._window.close()
             self._window = None
         try:
-            os.ftruncate(self._file, self._start + self._at)
+            if cut:
+                os.ftruncate(self._file, self._start + self._at)
         finally:
             os.close(self._file)
-
-    def leave(self) -> None:
-        """Unmaps the file as it is, in a process whose child continues it; the object is of no use then."""
-        if self._window is not None:
-            self._window.close()
-            self._window = None
-        os.close(self._file)
 
     def _grow(self, length: int) -> None:
         """Maps a window with room for `length` bytes behind what was appended."""
@@ -212,7 +206,7 @@ class Recorder:
 
     def __init__(self, path: Path, origin: Origin, clock: ExperimentClock | None = None) -> None:
         self._file = _MappedFile(path)
-        self._clock = FixedClock() if clock is None else clock
+        self._clock = ExperimentClock() if clock is None else clock
         described = to_json(origin)
         self._file.append(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
         self._tell_time()
@@ -288,7 +282,7 @@ class Recorder:
 
     def leave(self) -> None:
         """Gives up the file, which a forked child continues."""
-        self._file.leave()
+        self._file.close(cut=False)
 
     def _tell_time(self) -> None:
         reading = self._clock.reading()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from router.clock.clock import ExperimentClock, FixedClock
+from router.clock.clock import ExperimentClock
 from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
 from router.matching.engines import COMPILED
 from router.protocol import events
@@ -92,7 +92,7 @@ class RouterLoop:
     ) -> None:
         self._router = router
         self._core = core = router.core
-        self._clock = FixedClock() if clock is None else clock
+        self._clock = ExperimentClock() if clock is None else clock
         self._meter = Meter() if meter is None else meter
         self._lag_look_at = 0.0
         #: What this turn has done, and when it began (`time.monotonic`, `time.thread_time`), for the meter.

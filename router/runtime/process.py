@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from router.clock import ClockPage
-from router.clock.clock import ExperimentClock, FixedClock, SharedClock
+from router.clock.clock import ExperimentClock, SharedClock
 from router.clock.meter import Meter
 from router.matching.engines import COMPILED, DEFAULT, check_engine
 from router.protocol.options import RouterOptions
@@ -378,7 +378,7 @@ def _clock(spec: RouterSpec, pages: Mapping[str, ClockPage]) -> tuple[Experiment
         OSError, ValueError: its page cannot be used.
     """
     if spec.clock_path is None:
-        return FixedClock(), Meter()
+        return ExperimentClock(), Meter()
     page = pages.get(spec.clock_path) or ClockPage.open(Path(spec.clock_path))
     return SharedClock(page), Meter(page.slot(spec.slot))
 

@@ -24,7 +24,7 @@ from captures.rundir.controller import (
     UnknownSwitch,
 )
 from router.clock import ClockPage
-from router.clock.clock import ExperimentClock, FixedClock, SharedClock
+from router.clock.clock import ExperimentClock, SharedClock
 from router.clock.meter import NOTHING, Meter
 from router.records.json_file import write_json
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
@@ -175,7 +175,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         self._machine = Distribution(settings.network, legacy=legacy, verifier=verifier, incarnations=known)
         self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
-        self._clock: ExperimentClock = FixedClock()
+        self._clock: ExperimentClock = ExperimentClock()
         self._meter = Meter()
         if settings.clock is not None:
             page = ClockPage.open(settings.clock)

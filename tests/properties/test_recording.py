@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from router.clock.clock import FixedClock, Reading
+from router.clock.clock import ExperimentClock, Reading
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
@@ -63,7 +63,7 @@ VARIANTS = (
 )
 
 
-class _Clock(FixedClock):
+class _Clock(ExperimentClock):
     """The clock of a network whose time the test moves."""
 
     def __init__(self, network: RecordedNetwork) -> None:

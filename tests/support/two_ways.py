@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from router.clock import Piece
-from router.clock.clock import NEVER, ExperimentClock, FixedClock, Reading
+from router.clock.clock import NEVER, ExperimentClock, Reading
 from router.clock.meter import Meter
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
@@ -27,7 +27,7 @@ MTU = 400
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
-class _Clock(FixedClock):
+class _Clock(ExperimentClock):
     """A clock that stands still until its router or a test sets it."""
 
     def __init__(self) -> None:

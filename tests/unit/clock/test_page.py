@@ -13,7 +13,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from router.clock import NS, ClockPage, Piece
-from router.clock.clock import LEAD_S, FixedClock, SharedClock
+from router.clock.clock import LEAD_S, ExperimentClock, SharedClock
 from router.clock.meter import DEADLINE, Measured, Meter
 from router.wire.frames import FrameType
 from testbed.emulation.run.governor import EmulationClock
@@ -141,7 +141,7 @@ def test_a_sleep_ends_before_a_rise_takes_effect(hand: Hand, page: ClockPage) ->
 
 
 def test_a_fixed_clock_counts_from_the_monotonic_clocks_zero(hand: Hand) -> None:
-    clock = FixedClock(10.0)
+    clock = ExperimentClock(10.0)
     assert clock.now() == hand.ns / NS * 10
     assert clock.timeout(clock.now() + 10) == pytest.approx(1.0)
     assert clock.timeout(0.0) == 0.0
@@ -188,7 +188,7 @@ def test_what_was_due_before_the_rate_fell_waited_at_the_rate_of_that_time(
     assert found.lag_wall_s == pytest.approx(0.05)
     assert found.lag_s == pytest.approx(5.0)
     assert clock.waited(clock.now() + 1) == 0.0
-    assert FixedClock(10.0).waited(FixedClock(10.0).now() - 5) == pytest.approx(0.5)
+    assert ExperimentClock(10.0).waited(ExperimentClock(10.0).now() - 5) == pytest.approx(0.5)
 
 
 def test_the_end_of_a_run_has_by_how_much_the_wall_clock_was_set(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from router.clock.clock import FixedClock
+from router.clock.clock import ExperimentClock
 from router.clock.meter import Meter
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
@@ -29,7 +29,7 @@ def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_co
     state = router.forwarding()
     assert state is not None
     buffers, meter = FrameBuffers(1, MTU + 14), Meter()
-    plane = DataPlane(state, FixedClock(), buffers, -1, MTU, None, lambda _actions: None, meter, math.inf)
+    plane = DataPlane(state, ExperimentClock(), buffers, -1, MTU, None, lambda _: None, meter, math.inf)
     longest, long = long_message(1, 15_000), long_message(1, 14_000)
     (data,) = ethernet(long, 11, MTU)
     received(router, 11, longest)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from router.clock.clock import FixedClock
+from router.clock.clock import ExperimentClock
 from router.content import Plain
 from router.predicates import Predicate, matches
 from router.protocol.events import (
@@ -40,7 +40,7 @@ from tests.support.polling import TIMEOUT
 STOP = 255
 
 
-class AnsweredClock(FixedClock):
+class AnsweredClock(ExperimentClock):
     """A clock that stands still while a request is not answered, and goes on by a second a look at most.
 
     So each item of a workload finds what earlier ones have done, however slow the machine is. The clock is
@@ -259,7 +259,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         assert driver.drain(lambda: driver.delivered == 7, timeout_s=TIMEOUT)
         # Its name is free; no other subscription is left to revoke.
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
-            driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), FixedClock(60), 1)
+            driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), ExperimentClock(60), 1)
     network.stop()
     write_oracle(RunLayout(tmp_path), 0.0)
     answers = map(json.loads, RunLayout(tmp_path).oracle.read_text().splitlines())
@@ -279,7 +279,7 @@ def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
     count = 4000
     workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
     with closing(Driver(network.sockets, workload.applications)) as driver:
-        driver.play(workload, FixedClock(1), duration_s=0.5)
+        driver.play(workload, ExperimentClock(1), duration_s=0.5)
         assert driver.drain(lambda: driver.delivered == count, timeout_s=TIMEOUT)
 
 
@@ -288,7 +288,7 @@ def test_stop_ends_a_play_early(network: IdealNetwork, tmp_path: Path) -> None:
         timer = threading.Timer(0.3, driver.stop)
         timer.start()
         started = time.monotonic()
-        driver.play(Workload((send(3600, 0, a=1),)), FixedClock(1), duration_s=7200)
+        driver.play(Workload((send(3600, 0, a=1),)), ExperimentClock(1), duration_s=7200)
         timer.join()
         assert not driver.drain(lambda: False, timeout_s=60)
         assert time.monotonic() - started < 60
@@ -302,7 +302,7 @@ def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
     with closing(Driver(network.sockets, workload.applications)) as driver:
         timer.start()
         with pytest.raises(RunError, match=r"^node 2: .*closed the connection"):
-            driver.play(workload, FixedClock(1), duration_s=3600)
+            driver.play(workload, ExperimentClock(1), duration_s=3600)
     timer.join()
 
 
@@ -312,7 +312,7 @@ def test_a_refusal_is_an_error_with_its_reason(network: IdealNetwork) -> None:
         closing(Driver(network.sockets, [3])) as driver,
         pytest.raises(RunError, match=r"node 3: send_message refused: .*too large"),
     ):
-        driver.play(Workload((send(0, 3, a=1),)), FixedClock(1), duration_s=1)
+        driver.play(Workload((send(0, 3, a=1),)), ExperimentClock(1), duration_s=1)
 
 
 def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_path: Path) -> None:
@@ -326,6 +326,6 @@ def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_pat
 
 def test_leaving_withdraws_the_predicates(network: IdealNetwork, tmp_path: Path) -> None:
     with closing(Driver(network.sockets, [0, 1])) as driver:
-        driver.play(Workload((want(0, 1, "a = 1"),)), FixedClock(100), duration_s=1)
+        driver.play(Workload((want(0, 1, "a = 1"),)), ExperimentClock(100), duration_s=1)
     network.stop()
     assert [(e["node"], e["event"]) for e in application_events(tmp_path)][-1] == (1, "disconnect")
