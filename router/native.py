@@ -206,37 +206,37 @@ def _is_ours(room: Path) -> bool:
     )
 
 
-#: Reads an element of an array as int64, given the address of the array and the index.
-Reader = Callable[[Address, I64], I64]
+#: Reads an element of an array as int64, or a double, given the address of the array and the index.
+Reader = Callable[[Address, I64], Any]
 #: Writes an element of an array, truncated to its width, given address, index and value.
-Writer = Callable[[Address, I64, I64], None]
+Writer = Callable[[Address, I64, Any], None]
 #: Reads a number at an address as int64.
 Loader = Callable[[Address], I64]
 _LONG = ir.IntType(64)
 
 
-def _reader(bits: int, *, signed: bool) -> Reader:
+def _reader(bits: int, *, signed: bool = False, real: bool = False) -> Reader:
     def read(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001 - Numba minds the names
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             item = builder.load(_pointer(builder, arguments, bits), align=1)
-            if bits == 64:
-                return item
+            if real:
+                return builder.bitcast(item, ir.DoubleType())
             return (builder.sext if signed else builder.zext)(item, _LONG)
 
-        return types.int64(types.int64, types.int64), generate
+        return (types.float64 if real else types.int64)(types.int64, types.int64), generate
 
     reader: Reader = intrinsic(read)
     return reader
 
 
-def _writer(bits: int) -> Writer:
+def _writer(bits: int, *, real: bool = False) -> Writer:
     def write(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            item = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            item = (builder.bitcast if real else builder.trunc)(arguments[2], ir.IntType(bits))
             builder.store(item, _pointer(builder, arguments, bits), align=1)
             return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, types.int64), generate
+        return types.void(types.int64, types.int64, types.float64 if real else types.int64), generate
 
     writer: Writer = intrinsic(write)
     return writer
@@ -261,29 +261,6 @@ def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def real_at(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001
-    """Reads an element of an array of doubles, given address and index."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_pointer(builder, arguments, 64), ir.DoubleType().as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.float64(types.int64, types.int64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def put_real(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
-    """Writes an element of an array of doubles, given address, index and value."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_pointer(builder, arguments, 64), ir.DoubleType().as_pointer())
-        builder.store(arguments[2], pointer, align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.float64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def lowest_bit(_typing: Any, word: Any) -> Any:  # noqa: ARG001
     """Returns the index of the lowest 1 of a word that is not 0."""
 
@@ -293,10 +270,10 @@ def lowest_bit(_typing: Any, word: Any) -> Any:  # noqa: ARG001
     return types.int64(types.int64), generate
 
 
-byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
-int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
-put_byte, put_short = _writer(8), _writer(16)
-put_int, put_long = _writer(32), _writer(64)
+byte_at, short_at, int_at = _reader(8), _reader(16), _reader(32, signed=True)
+long_at, real_at = _reader(64), _reader(64, real=True)
+put_byte, put_short, put_int = _writer(8), _writer(16), _writer(32)
+put_long, put_real = _writer(64), _writer(64, real=True)
 #: Reads the number in network byte order at an address: unsigned, or signed if it has 64 bits.
 load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
 
