@@ -281,7 +281,3 @@ class Verbatim(Content):
 
     pool = VerbatimPool()
     widens: ClassVar[bool] = False
-
-    def widened(self, predicate: Predicate, filters: int) -> Predicate:  # noqa: ARG002
-        """Raises ValueError: the options exclude it."""
-        raise ValueError('filters are kept as declared (covering = "none"): nothing is over-simplified')

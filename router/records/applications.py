@@ -200,16 +200,8 @@ class ConnectionRecords(ApplicationRecords):
     """Writes what a router that reads no requests knows of its applications: that a connection began, lost
     messages, and ended. The applications record the rest."""
 
-    def served(
-        self,
-        t_ns: int,
-        node: int,
-        app: str,
-        requested_ns: int,
-        request: Mapping[str, Any],
-        answer: Mapping[str, Any],
-    ) -> None:
+    def served(self, *_: Any, **__: Any) -> None:
         """The application records its exact request."""
 
-    def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
+    def delivered(self, *_: Any, **__: Any) -> None:
         """The application records the messages that it kept, and those that it discarded."""
