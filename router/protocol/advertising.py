@@ -15,7 +15,7 @@ from typing import Protocol
 from router.predicates import Predicate
 from router.predicates.covering.bitset import Bits
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context, Part, earlier
+from router.protocol.context import Context, Part, Period, earlier
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.options import RouterOptions
@@ -38,8 +38,7 @@ class AdvertisementSchedule:
         self._options = options
         self._rng = rng
         self._due_at: float | None = None
-        self._periodic_at: float | None = None
-        self._stopped = False
+        self._period = Period(options, rng, options.ra_period_s)
         self._issued_at: float | None = None
         #: The next point at which an RA may be issued, with exponential timers.
         self._point_at = 0.0
@@ -50,12 +49,11 @@ class AdvertisementSchedule:
         return self._due_at is not None
 
     def next_deadline(self) -> float | None:
-        return earlier(self._due_at, self._periodic_at)
+        return earlier(self._due_at, self._period.at)
 
     def start(self, now: float) -> None:
         """The router has its first epoch: periodic advertising begins, unless it was stopped before."""
-        if self._options.ra_period_s is not None and not self._stopped:
-            self._periodic_at = now + self._options.first_time_drawn(self._rng, self._options.ra_period_s)
+        self._period.start(now)
 
     def ask(self, now: float, jitter: float | None = None) -> None:
         """p0 should be advertised, at random within `jitter` seconds (default: the option)."""
@@ -65,11 +63,7 @@ class AdvertisementSchedule:
 
     def due(self, now: float) -> bool:
         """Whether p0 should be advertised at `now`; the answer yes settles what was asked."""
-        if self._periodic_at is not None and now >= self._periodic_at:
-            period = self._options.time_drawn(self._rng, self._options.ra_period_s or 0.0)
-            on_time = self._periodic_at + period
-            # One RA however many periods were slept through.
-            self._periodic_at = on_time if on_time > now else now + period
+        if self._period.due(now):
             self.ask(now)
         if self._due_at is None or now < self._due_at:
             return False
@@ -78,8 +72,7 @@ class AdvertisementSchedule:
 
     def stop(self) -> None:
         """Periodic advertising ends, or never begins."""
-        self._stopped = True
-        self._periodic_at = None
+        self._period.stop()
 
     def issued(self, now: float) -> None:
         """An RA went out."""

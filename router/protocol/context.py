@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from router.content import Content
-from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
+from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Settle, Tick
 from router.protocol.options import RouterOptions
@@ -92,6 +92,36 @@ class Timers:
             assert run is not None
             actions += run(now)
         return actions
+
+
+class Period:
+    """Something that is due again each `period_s` seconds (None: never), in the mean with exponential timers.
+
+    Attributes:
+        at: when it is due next; None: it was not started, or was stopped.
+    """
+
+    def __init__(self, options: RouterOptions, rng: random.Random, period_s: float | None) -> None:
+        self._options, self._rng, self._period_s = options, rng, period_s
+        self.at: float | None = None
+
+    def start(self, now: float) -> None:
+        """Begins, at random: routers that were set up together should not speak together."""
+        if self._period_s is not None:
+            options, rng, period_s = self._options, self._rng, self._period_s
+            fixed = options.timers == "fixed"
+            self.at = now + (rng.random() * period_s if fixed else options.time_drawn(rng, period_s))
+
+    def stop(self) -> None:
+        self.at = self._period_s = None
+
+    def due(self, now: float) -> bool:
+        """Whether it is due: once, however many periods were slept through; the answer yes settles it."""
+        if self.at is None or self._period_s is None or now < self.at:
+            return False
+        period_s = self._options.time_drawn(self._rng, self._period_s)
+        self.at = period_s + (self.at if self.at + period_s > now else now)
+        return True
 
 
 class MessageCounts:
@@ -272,8 +302,8 @@ class Context:
     """
 
     __slots__ = (
-        *("_own", "_own_of", "content", "counters", "incarnation"),
-        *("node", "options", "parts", "rng", "tables"),
+        *("content", "counters", "incarnation", "node", "options"),
+        *("parts", "rng", "tables"),
     )
 
     def __init__(
@@ -287,9 +317,6 @@ class Context:
         self.counters = Counters()
         self.tables = BroadcastTables(node)
         self.parts = Parts()
-        #: The own branch, and the table that has it.
-        self._own = _CUT_OFF
-        self._own_of: EpochTable | None = None
 
     @property
     def epoch(self) -> int:
@@ -300,10 +327,7 @@ class Context:
     def own_branch(self) -> Branch:
         """The root's part in this router's own tree; no children if the router is cut off from everyone."""
         current = self.tables.current
-        if current is not self._own_of:
-            own = current.branch(self.node) if current is not None else None
-            self._own, self._own_of = own if own is not None else _CUT_OFF, current
-        return self._own
+        return (current.branch(self.node) if current is not None else None) or _CUT_OFF
 
     def sequence_number(self, count: int) -> int:
         """The `count`-th number of this incarnation, from 1."""

@@ -215,13 +215,6 @@ class ChosenOptions:
         """
         return time_s if self.timers == "fixed" or time_s == 0 else rng.expovariate(1 / time_s)
 
-    def first_time_drawn(self, rng: random.Random, period_s: float) -> float:
-        """Returns the time to the first tick of a periodic timer, at random.
-
-        Routers that were set up together should not speak together.
-        """
-        return rng.random() * period_s if self.timers == "fixed" else self.time_drawn(rng, period_s)
-
 
 @dataclass(frozen=True, slots=True)
 class RouterOptions(ChosenOptions):

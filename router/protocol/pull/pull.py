@@ -6,102 +6,19 @@ Protocol paper, sections 3.5.2 to 3.5.5.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Collection, Iterable
 
 from router.predicates import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context, MessageCounts, Part, earlier
+from router.protocol.context import Context, MessageCounts, Part, Period, earlier
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
-from router.protocol.options import RouterOptions
 from router.protocol.pull.replies import Replies
 from router.protocol.pull.requests import Reply, ReplyRules, Requests, Restrict, RoundTripEstimator
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 
 
-class RequestPolicy:
-    """`never`; `periodic`: through every interface each `sr_period_s`, in the mean with exponential timers;
-    `count`: through interface i when the messages sent through it since the last SR, C_i, exceed
-    `sr_threshold`, but not within `sr_min_interval_s` of that SR.
-    """
-
-    def __init__(self, options: RouterOptions, rng: random.Random) -> None:
-        self._options = options
-        self._rng = rng
-        self._policy = options.sr_policy
-        self._periodic_at: float | None = None
-        #: C_i of every interface.
-        self.messages = MessageCounts(options.sr_threshold)
-        self._issued_at: dict[int, float] = {}
-
-    def start(self, now: float) -> None:
-        """The router has its first epoch: the period begins, at a random phase."""
-        if self._policy == "periodic":
-            self._periodic_at = now + self._options.first_time_drawn(self._rng, self._options.sr_period_s)
-
-    def stop(self) -> None:
-        """From now on: `never`."""
-        self._policy = "never"
-        self._periodic_at = None
-        self.messages.limit = 2**62  # no count makes anything due
-
-    def next_deadline(self, askable: Iterable[int]) -> float | None:
-        """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
-        if self._policy == "count":
-            return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
-        return self._periodic_at
-
-    def forwarded(self, interfaces: Iterable[int]) -> None:
-        """A message went out of `interfaces`."""
-        if self._policy == "count":
-            self.messages.add(interfaces)
-
-    def periodic(self, now: float) -> bool:
-        """Whether a round through every interface is due; the answer yes settles it."""
-        if self._periodic_at is None or now < self._periodic_at:
-            return False
-        period = self._options.time_drawn(self._rng, self._options.sr_period_s)
-        on_time = self._periodic_at + period
-        self._periodic_at = on_time if on_time > now else now + period
-        return True
-
-    def exceeding(self, askable: Iterable[int], now: float) -> frozenset[int]:
-        """Those of `askable` through which an SR is due by their message counts."""
-        return frozenset(i for i in self._exceeding(askable) if now >= self._allowed_at(i))
-
-    def issued(self, interfaces: Iterable[int], now: float) -> None:
-        """An SR went out of `interfaces`, whatever the reason."""
-        for interface in interfaces:
-            self.messages.reset(interface)
-            self._issued_at[interface] = now
-
-    def set_askable(self, askable: Collection[int]) -> None:
-        """The interfaces through which the policy may ask: counts of others make nothing due.
-
-        Compiled code counts messages by it (`router.forwarding`).
-        """
-        self.messages.fit(max(askable, default=0))
-        due = self.messages.due
-        for interface in range(len(due)):
-            due[interface] = self._allowed_at(interface) if interface in askable else math.inf
-
-    def keep_only(self, interfaces: Iterable[int]) -> None:
-        """Forgets the counts of every other interface."""
-        self.messages.keep_only(interfaces)
-
-    def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
-        if self._policy != "count":
-            return []
-        return [i for i in interfaces if self.messages[i] > self.messages.limit]
-
-    def _allowed_at(self, interface: int) -> float:
-        issued_at = self._issued_at.get(interface)
-        # Nothing was issued: at once, by any clock.
-        return 0.0 if issued_at is None else issued_at + self._options.sr_min_interval_s
-
-
 class PullRouting(Part):
-    """The SR/UR protocol at a router.
+    """The SR/UR protocol at a router, with the policies `never` and `periodic`: through every interface each
+    `sr_period_s`, in the mean with exponential timers.
 
     Args:
         rules: what URs do to the table.
@@ -109,7 +26,7 @@ class PullRouting(Part):
     """
 
     __slots__ = (
-        *("_context", "_issued", "_outstanding", "_pending", "_policy"),
+        *("_context", "_issued", "_outstanding", "_pending", "_period"),
         *("_replies", "_requests", "_round_trips", "_rules"),
     )
 
@@ -117,7 +34,9 @@ class PullRouting(Part):
         self._context = context
         self._rules = rules
         self._round_trips = RoundTripEstimator()
-        self._policy = RequestPolicy(context.options, context.rng)
+        options = context.options
+        period_s = options.sr_period_s if options.sr_policy == "periodic" else None
+        self._period = Period(options, context.rng, period_s)
         self._requests = Requests(context, rules, self._round_trips)
         self._replies = Replies(context, rules, self._round_trips, restrict)
         self._outstanding, self._pending = self._requests.outstanding, self._replies.pending
@@ -130,29 +49,26 @@ class PullRouting(Part):
 
     def next_deadline(self) -> float | None:
         at = earlier(self._requests.next_deadline(), self._replies.next_deadline())
-        if self._context.options.sr_policy == "never":
-            return at
-        return earlier(at, self._policy.next_deadline(self._askable()))
+        return earlier(at, self._period.at)
 
     def tick(self, now: float) -> list[Action]:
         self._requests.tick(now)
         actions = self._replies.tick(now)
-        if self._policy.periodic(now):
+        if self._period.due(now):
             self._forget_dead_ends()
             actions += self._issue(self._askable(), now)
-        return actions + self._issue(self._policy.exceeding(self._askable(), now), now)
+        return actions
 
     def settle(self) -> None:
         """No more SRs by policy."""
-        self._policy.stop()
+        self._period.stop()
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         self._requests.epoch_changed()
         self._replies.retire(self._context.tables.epochs())
         self._rules.forget()
-        self._policy.keep_only(self._children())
         if first:
-            self._policy.start(now)
+            self._period.start(now)
         return []
 
     def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
@@ -200,16 +116,12 @@ class PullRouting(Part):
         current = self._context.tables.current
         if current is None or not interfaces:
             return []
-        number, timeout = self._next_number(), self._context.options.sr_timeout_s
-        self._policy.issued(interfaces, now)
+        self._issued += 1
+        number, timeout = self._context.sequence_number(self._issued), self._context.options.sr_timeout_s
         self._requests.ask(interfaces, number, current.epoch, self._context.own_branch(), now, timeout)
         self._context.counters.srs_issued += 1
         body = SenderRequest(int(timeout * 1_000_000))
         return [Send(interfaces, self._context.issued(FrameType.SR, number, body))]
-
-    def _next_number(self) -> int:
-        self._issued += 1
-        return self._context.sequence_number(self._issued)
 
     def _children(self) -> frozenset[int]:
         """The interfaces from which this router's SRs are answered."""
@@ -221,38 +133,79 @@ class PullRouting(Part):
 
 
 class CountingPullRouting(PullRouting):
-    """The SR/UR protocol with the policy `count`."""
+    """The SR/UR protocol with the policy `count`.
+
+    An SR is due through interface i when the messages sent through it since the last SR, C_i, exceed
+    `sr_threshold`, but not within `sr_min_interval_s` of that SR. Compiled code counts messages, too
+    (`router.forwarding`).
+    """
+
+    def __init__(self, context: Context, rules: ReplyRules, restrict: Restrict) -> None:
+        super().__init__(context, rules, restrict)
+        #: C_i of every interface.
+        self._messages = MessageCounts(context.options.sr_threshold)
+        self._issued_at: dict[int, float] = {}
+
+    def next_deadline(self) -> float | None:
+        due = min((self._allowed_at(i) for i in self._exceeding()), default=None)
+        return earlier(super().next_deadline(), due)
 
     def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
         """A message went out of `interfaces`, which may make an SR due."""
-        self._policy.forwarded(interfaces)
-        return self._issue(self._policy.exceeding(self._askable(), now), now)
+        self._messages.add(interfaces)
+        return self._issue_due(now)
+
+    def _issue_due(self, now: float) -> list[Action]:
+        return self._issue(frozenset(i for i in self._exceeding() if now >= self._allowed_at(i)), now)
+
+    def _exceeding(self) -> list[int]:
+        return [i for i in self._askable() if self._messages[i] > self._messages.limit]
+
+    def _allowed_at(self, interface: int) -> float:
+        issued_at = self._issued_at.get(interface)
+        # Nothing was issued: at once, by any clock.
+        return 0.0 if issued_at is None else issued_at + self._context.options.sr_min_interval_s
+
+    def settle(self) -> None:
+        self._messages.limit = 2**62  # no count makes anything due
 
     # What may change the interfaces through which the policy asks.
 
     def tick(self, now: float) -> list[Action]:
-        actions = super().tick(now)
-        self._policy.set_askable(self._askable())
+        actions = super().tick(now) + self._issue_due(now)
+        self._set_askable()
         return actions
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         actions = super().epoch_changed(now, first)
-        self._policy.set_askable(self._askable())
+        self._messages.keep_only(self._children())
+        self._set_askable()
         return actions
 
     def reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
         actions = super().reply_received(interface, frame, now)
-        self._policy.set_askable(self._askable())
+        self._set_askable()
         return actions
 
     def _issue(self, interfaces: frozenset[int], now: float) -> list[Action]:
         actions = super()._issue(interfaces, now)
         if actions:
-            self._policy.set_askable(self._askable())
+            for interface in interfaces:
+                self._messages.reset(interface)
+                self._issued_at[interface] = now
+            self._set_askable()
         return actions
 
+    def _set_askable(self) -> None:
+        """Counts of interfaces through which the policy does not ask make nothing due."""
+        askable = self._askable()
+        self._messages.fit(max(askable, default=0))
+        due = self._messages.due
+        for interface in range(len(due)):
+            due[interface] = self._allowed_at(interface) if interface in askable else math.inf
+
     def message_counts(self) -> MessageCounts | None:
-        return self._policy.messages
+        return self._messages
 
 
 class UnwantedPullRouting(PullRouting):

@@ -14,8 +14,8 @@ import pytest
 
 from router.predicates import Message
 from router.protocol.advertising import AdvertisementSchedule
+from router.protocol.context import Period
 from router.protocol.options import RouterOptions
-from router.protocol.pull.pull import RequestPolicy
 from router.protocol.services.attention.dissemination import AttentionOptions
 from testbed.evaluation.figures.advertisements import issued
 from tests.support.adversary import random_predicate
@@ -26,11 +26,11 @@ from tests.support.protocol_network import random_graph
 
 def _requests(options: RouterOptions) -> Iterator[float]:
     """The times at which a router asks of its own accord, from second 0 on."""
-    policy = RequestPolicy(options, random.Random(1))
-    policy.start(0.0)
-    while (at := policy.next_deadline(())) is not None:
-        assert not policy.periodic(at - 1e-9)
-        assert policy.periodic(at)
+    period = Period(options, random.Random(1), options.sr_period_s)
+    period.start(0.0)
+    while (at := period.at) is not None:
+        assert not period.due(at - 1e-9)
+        assert period.due(at)
         yield at
 
 
