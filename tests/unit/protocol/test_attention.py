@@ -281,7 +281,7 @@ def test_the_memory_of_a_subscription_does_not_grow_with_its_subs() -> None:
         received(router, 11, sub(body=replace(body, round=body.nonce + 1)))
     (entry,) = state.table
     assert entry.round == 1000
-    assert len(state.timers) + len(state.table._ends) < 100
+    assert len(state.timers) + len(state.table._timers) < 100
     assert router.next_deadline() == 1e9
 
 

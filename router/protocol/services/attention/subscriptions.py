@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
 from math import inf
 
 from router.predicates import Message, Predicate
-from router.protocol.context import Timer
+from router.protocol.context import Timer, Timers
+from router.protocol.events import Action
 from router.protocol.services.attention.cache import PredicateIndex, PublicationId
 from router.wire.frames import Frame, Subscription
 
@@ -27,8 +27,6 @@ ENDED_AT_ONCE = 512
 #: Least time between two alarms for deadlines of entries, seconds. An alarm for each of them would wake a
 #: router as often as SUBs come; nothing is sent to an entry behind its deadline, and a lookup removes it.
 _REST_S = 1.0
-#: A heap of so few elements is not searched for those that are gone.
-_FEW = 64
 #: See `Box.lacks`.
 NEVER, UNKNOWN = inf, 0
 
@@ -246,7 +244,8 @@ class Entry:
         active: publications are sent to it. An entry that is satisfied stays, inactive, so that a copy of its
             SUB does not revive it.
         walk: the SUB that asks one child after the other; None: it is still served here, or asks all at once.
-        push, rest: the timers that begin or go on with its push, and that go on serving its SUB.
+        push, rest, end: the timers that begin or go on with its push, that go on serving its SUB, and that
+            remove it.
     """
 
     id: SubscriptionId
@@ -263,6 +262,7 @@ class Entry:
     walk: Walk | None = None
     push: Timer | None = None
     rest: Timer | None = None
+    end: Timer | None = None
 
     def gave_up(self, body: Subscription) -> bool:
         """Whether a SUB that comes back is one that a newer SUB has replaced, or whose walk is over."""
@@ -284,9 +284,7 @@ class SubscriptionTable:
         self._entries: dict[SubscriptionId, Entry] = {}
         self._active: PredicateIndex[Entry] = PredicateIndex()
         self._of_home: dict[int, dict[Entry, None]] = {}
-        #: Deadlines, numbers and entries. Some entries are gone: at most as many as others, and a few.
-        self._ends: list[tuple[float, int, Entry]] = []
-        self._added = 0
+        self._timers = Timers(ENDED_AT_ONCE)
         #: No alarm before.
         self._rested_at = 0.0
         self.weight = 0
@@ -301,29 +299,22 @@ class SubscriptionTable:
 
     def get(self, id_: SubscriptionId, now: float) -> Entry | None:
         """The entry of a subscription, if its deadline has not passed."""
-        if self._ends and self._ends[0][0] <= now:
-            self._expire(now)
+        self._timers.tick(now)
         entry = self._entries.get(id_)
         return entry if entry is None or now < entry.deadline else None
 
     def next_deadline(self) -> float | None:
         """When `tick` is to be called at the latest; None: there is no entry."""
-        return max(self._ends[0][0], self._rested_at) if self._ends else None
+        at = self._timers.next_deadline()
+        return None if at is None else max(at, self._rested_at)
 
     def tick(self, now: float) -> None:
         """Removes entries whose deadlines have passed; many of them in several ticks."""
-        if self._ends and self._ends[0][0] <= now:
-            self._expire(now)
-            more = self._ends and self._ends[0][0] <= now
-            self._rested_at = now if more else now + _REST_S
-
-    def _expire(self, now: float) -> None:
-        for _ in range(ENDED_AT_ONCE):
-            if not self._ends or self._ends[0][0] > now:
-                return
-            entry = heappop(self._ends)[2]
-            if self._entries.get(entry.id) is entry:
-                self.remove(entry)
+        at = self._timers.next_deadline()
+        if at is not None and at <= now:
+            self._timers.tick(now)
+            at = self._timers.next_deadline()
+            self._rested_at = now if at is not None and at <= now else now + _REST_S
 
     def of_home(self, home: int) -> Iterable[Entry]:
         return self._of_home.get(home, ())
@@ -336,11 +327,7 @@ class SubscriptionTable:
         self._entries[entry.id] = entry
         self._of_home.setdefault(entry.id[0], {})[entry] = None
         self._count(entry, 1)
-        self._added += 1
-        heappush(self._ends, (entry.deadline, self._added, entry))
-        if len(self._ends) >= 2 * len(self._entries) + _FEW:
-            self._ends = [each for each in self._ends if self._entries.get(each[2].id) is each[2]]
-            heapify(self._ends)
+        entry.end = self._timers.set(entry.deadline, lambda _: self.remove(entry))
         entry.active = True
         self._active.add(entry, entry.predicate)
 
@@ -350,7 +337,8 @@ class SubscriptionTable:
             entry.active = False
             self._active.remove(entry)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: Entry) -> list[Action]:
+        """Removes an entry; no actions."""
         self.deactivate(entry)
         del self._entries[entry.id]
         of_home = self._of_home[entry.id[0]]
@@ -358,9 +346,10 @@ class SubscriptionTable:
         if not of_home:
             del self._of_home[entry.id[0]]
         self._count(entry, -1)
-        for timer in (entry.push, entry.rest):
+        for timer in (entry.push, entry.rest, entry.end):
             if timer is not None:
                 timer.cancel()
+        return []
 
     def _count(self, entry: Entry, sign: int) -> None:
         self.weight += sign * entry.weight
@@ -369,8 +358,7 @@ class SubscriptionTable:
 
     def matching(self, message: Message, age_s: float, now: float) -> list[Entry]:
         """The active entries to which a publication of this age may go."""
-        if self._ends and self._ends[0][0] <= now:
-            self._expire(now)
+        self._timers.tick(now)
         if not self._active:
             return []
         return [
