@@ -107,6 +107,7 @@ class EpochTable:
             reached, as a source beyond the end cannot.
         subtrees: for each class, the classes of the nodes in this router's subtree, as bits (1 << class);
             None: the controller sent none.
+        behind: with subtrees: interface -> the classes of the nodes reached through it, as bits.
     """
 
     epoch: int
@@ -114,7 +115,13 @@ class EpochTable:
     interfaces: Mapping[int, int]
     classes: Branches
     class_of: npt.NDArray[np.uint16] = field(compare=False)
-    subtrees: tuple[int, ...] | None = None
+    subtrees: tuple[Bits, ...] | None = None
+    behind: Mapping[int, Bits] = field(default_factory=dict)
+
+    def below(self, number: int, child: int) -> Bits:
+        """The classes beyond a child on the trees of class `number`, as bits; none for class 0."""
+        assert self.subtrees is not None
+        return self.subtrees[number - 1] & self.behind.get(child, 0) if number else 0
 
     def branch(self, source: int) -> Branch | None:
         """The router's part in the tree of `source`; None if the source cannot be reached."""
@@ -141,7 +148,11 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
     _check_classes(table.classes, frozenset(neighbours))
     branches = Branches(table.classes, _nodes_beyond(node, table), neighbours)
     subtrees = None if table.subtrees is None else _rows_as_bits(table.subtrees)
-    return EpochTable(epoch, neighbours, interfaces, branches, table.class_of, subtrees)
+    behind: dict[int, Bits] = {}
+    for number, parent in enumerate(table.classes.parents.tolist() if subtrees else (), 1):
+        if parent != LOCAL_INTERFACE:
+            behind[parent] = behind.get(parent, 0) | 1 << number
+    return EpochTable(epoch, neighbours, interfaces, branches, table.class_of, subtrees, behind)
 
 
 def _rows_as_bits(subtrees: npt.NDArray[np.bool_]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from router.predicates import Predicate
-from router.predicates.covering.bitset import Bits, numbers_in
+from router.predicates.covering.bitset import numbers_in
 from router.protocol.broadcast import EpochTable
 from router.protocol.context import Context
 from router.protocol.routing import RoutingTable
@@ -47,7 +47,6 @@ class EpochClasses:
             itself has the entry of the local applications.
         parents: the interface that leads to the nodes of each class.
         nodes: the lowest node of each class.
-        behind: interface -> the classes of the nodes reached through it, as bits (1 << class).
         asked: what `ClassTable.asked` remembers.
     """
 
@@ -55,19 +54,12 @@ class EpochClasses:
     entries: tuple[int, ...]
     parents: tuple[int, ...]
     nodes: tuple[int, ...]
-    behind: dict[int, Bits]
     asked: dict[int, Asked] = field(default_factory=dict)
 
     def class_of(self, node: int) -> int:
         """The class of a node; 0: it cannot be reached."""
         known = self.table.class_of
         return known.item(node) if node < known.size else 0
-
-    def below(self, number: int, child: int) -> Bits:
-        """The classes beyond a child on the trees of class `number`, as bits; none for class 0."""
-        subtrees = self.table.subtrees
-        assert subtrees is not None
-        return subtrees[number - 1] & self.behind.get(child, 0) if number else 0
 
 
 class ClassTable:
@@ -115,8 +107,8 @@ class ClassTable:
         if found is None:
             interfaces = {
                 classes.entries[below]: child
-                for child in sorted(classes.behind)
-                for below in numbers_in(classes.below(number, child))
+                for child in sorted(classes.table.behind)
+                for below in numbers_in(classes.table.below(number, child))
             }
             found = classes.asked[number] = Asked(interfaces, frozenset([LOCAL_INTERFACE, *interfaces]))
         return found
@@ -140,16 +132,13 @@ class ClassTable:
     def _made(self, table: EpochTable) -> EpochClasses:
         branches = table.classes
         entries, parents, nodes = [LOCAL_INTERFACE], [LOCAL_INTERFACE], [0] * (len(branches) + 1)
-        behind: dict[int, Bits] = {}
         for branch in branches:
             own = branch.parent == LOCAL_INTERFACE
             entries.append(LOCAL_INTERFACE if own else self._free_number())
             parents.append(branch.parent)
-            if not own:
-                behind[branch.parent] = behind.get(branch.parent, 0) | 1 << branch.subtree_id
         for number, node in zip(*np.unique(table.class_of, return_index=True), strict=True):
             nodes[int(number)] = int(node)
-        return EpochClasses(table, tuple(entries), tuple(parents), tuple(nodes), behind)
+        return EpochClasses(table, tuple(entries), tuple(parents), tuple(nodes))
 
     def _free_number(self) -> int:
         if self._free:

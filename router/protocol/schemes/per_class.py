@@ -138,7 +138,7 @@ class ClassReplyRules(ReplyRules):
         classes = self._classes.epoch(epoch)
         number = classes.class_of(issuer)
         child = classes.parents[number]
-        asked = child in branch.on_tree and classes.below(branch.subtree_id, child) >> number & 1
+        asked = child in branch.on_tree and classes.table.below(branch.subtree_id, child) >> number & 1
         return (child, number) if asked else None
 
     def read(self, epoch: int, branch: Branch, child: int, reply: Predicate) -> Report:
@@ -168,14 +168,12 @@ class ClassReplyRules(ReplyRules):
 
     def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:
         classes = self._classes.epoch(epoch)
-        subtrees, behind = classes.table.subtrees, classes.behind.get(branch.parent, 0)
-        assert subtrees is not None
         united: dict[Bits, tuple[int, PredicateBuilder]] = {}
         own = classes.class_of(self._context.node)
         for report in ({own: self._table.copy_of(LOCAL_INTERFACE)}, *reports):
             for number, reported in report.items():
                 # Equal exactly for nodes that are in one class at the parent.
-                key = subtrees[number - 1] & behind
+                key = classes.table.below(number, branch.parent)
                 node, known = united.get(key, (classes.nodes[number], self.content.builder()))
                 known.unite(reported)
                 united[key] = min(node, classes.nodes[number]), known
@@ -215,4 +213,4 @@ class ClassReplyRules(ReplyRules):
 
     def _asked(self, classes: EpochClasses, branch: Branch, child: int) -> list[int]:
         """The classes beyond a child of a branch."""
-        return list(numbers_in(classes.below(branch.subtree_id, child)))
+        return list(numbers_in(classes.table.below(branch.subtree_id, child)))

@@ -64,7 +64,6 @@ class _Epoch:
     """The entries of one epoch, made when a message asks for them.
 
     Attributes:
-        behind: interface -> the classes of nodes reached through it, as bits.
         receivers: class -> the nodes of it that have a predicate.
         occupied: the classes that have receivers, as bits.
         entries: source and child, or child and classes of receivers -> entry.
@@ -74,7 +73,6 @@ class _Epoch:
     """
 
     table: EpochTable
-    behind: dict[int, int]
     receivers: dict[int, set[int]] = field(default_factory=dict)
     occupied: int = 0
     entries: dict[tuple[int, int], _Entry] = field(default_factory=dict)
@@ -135,7 +133,7 @@ class PerSource(Identified):
             interface = epoch.table.classes.numbered(number).parent
             for key in [key for key, entry in epoch.entries.items() if entry.interface == interface]:
                 self._forget(epoch.entries.pop(key))
-            epoch.outdate(epoch.behind[interface])
+            epoch.outdate(epoch.table.behind[interface])
             epoch.of_source.clear()
             return
         epoch.outdate(bit)
@@ -149,10 +147,7 @@ class PerSource(Identified):
     def _epoch(self, table: EpochTable) -> _Epoch:
         known = self._epochs.get(table.epoch)
         if known is None:
-            behind: dict[int, int] = {}
-            for branch in table.classes:
-                behind[branch.parent] = behind.get(branch.parent, 0) | 1 << branch.subtree_id
-            known = self._epochs[table.epoch] = _Epoch(table, behind)
+            known = self._epochs[table.epoch] = _Epoch(table)
             for issuer, predicate in self.known.items():
                 own = table.branch(issuer)
                 if own is not None and predicate:
@@ -190,14 +185,8 @@ class PerSource(Identified):
 
     def _below(self, epoch: _Epoch, branch: Branch) -> Iterator[tuple[int, int]]:
         """The children beyond which there are receivers, each with the classes of those receivers."""
-        subtrees = epoch.table.subtrees
-        assert subtrees is not None
-        if not branch.children:
-            return  # a node that no tree of the epoch has is of no class
-        below = subtrees[branch.subtree_id - 1] & epoch.occupied
         for interface in sorted(branch.children):
-            classes = below & epoch.behind.get(interface, 0)
-            if classes:
+            if classes := epoch.table.below(branch.subtree_id, interface) & epoch.occupied:
                 yield interface, classes
 
     def _fill(self, epoch: _Epoch, entry: _Entry) -> None:
