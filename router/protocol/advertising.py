@@ -38,7 +38,8 @@ class AdvertisementSchedule:
         self._options = options
         self._rng = rng
         self._due_at: float | None = None
-        self._period = Period(options, rng, options.ra_period_s)
+        #: Of the periodic RAs; started with the first epoch.
+        self.period = Period(options, rng, options.ra_period_s)
         self._issued_at: float | None = None
         #: The next point at which an RA may be issued, with exponential timers.
         self._point_at = 0.0
@@ -49,11 +50,7 @@ class AdvertisementSchedule:
         return self._due_at is not None
 
     def next_deadline(self) -> float | None:
-        return earlier(self._due_at, self._period.at)
-
-    def start(self, now: float) -> None:
-        """The router has its first epoch: periodic advertising begins, unless it was stopped before."""
-        self._period.start(now)
+        return earlier(self._due_at, self.period.at)
 
     def ask(self, now: float, jitter: float | None = None) -> None:
         """p0 should be advertised, at random within `jitter` seconds (default: the option)."""
@@ -63,16 +60,12 @@ class AdvertisementSchedule:
 
     def due(self, now: float) -> bool:
         """Whether p0 should be advertised at `now`; the answer yes settles what was asked."""
-        if self._period.due(now):
+        if self.period.due(now):
             self.ask(now)
         if self._due_at is None or now < self._due_at:
             return False
         self._due_at = None
         return True
-
-    def stop(self) -> None:
-        """Periodic advertising ends, or never begins."""
-        self._period.stop()
 
     def issued(self, now: float) -> None:
         """An RA went out."""
@@ -151,7 +144,7 @@ class Advertising(Part):
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         if first:
-            self._schedule.start(now)
+            self._schedule.period.start(now)
         if self._rules.worth_advertising(len(self._routing.copy_of(LOCAL_INTERFACE))):
             # After the first epoch all routers change to a new one at the same moment.
             self._schedule.ask(now, None if first else self._context.options.readvertise_jitter_s)
@@ -166,7 +159,7 @@ class Advertising(Part):
 
     def settle(self) -> None:
         """No more periodic RAs."""
-        self._schedule.stop()
+        self._schedule.period.stop()
 
     def received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
         """An RA of another router came in."""

@@ -37,7 +37,7 @@ def _requests(options: RouterOptions) -> Iterator[float]:
 def _advertisements(options: RouterOptions) -> Iterator[float]:
     """The times at which a router advertises without a change, from second 0 on."""
     schedule = AdvertisementSchedule(options, random.Random(1))
-    schedule.start(0.0)
+    schedule.period.start(0.0)
     while (at := schedule.next_deadline()) is not None:
         assert not schedule.due(at - 1e-9)
         assert schedule.due(at)
