@@ -15,12 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from captures.datasource.options import ReadOptions, errors_in_one_line
 from captures.datasource.views import MalformedPacketError, View
-from captures.frames.parts import CapturedFragments, FilePart, as_tuples, group_parts
+from captures.frames.parts import CapturedFragments, Carried, FilePart, group_parts
 from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry
 from captures.pcap.opening import is_compressed, open_bytes
@@ -167,17 +168,10 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for path, to in sorted(end.items()):
             since = start.get(path, {"position": None, "context": [], "carry": [], "packets": 0})
             if since["position"] != to["position"]:
-                parts.append(
-                    FilePart(
-                        path,
-                        since["position"],
-                        to["position"],
-                        as_tuples(since["context"]),  # type: ignore[arg-type]
-                        as_tuples(since["carry"]),  # type: ignore[arg-type]
-                        to["position"] - (since["position"] or 0),
-                        before=since.get("packets"),
-                    )
-                )
+                part = {"path": path, "start": since["position"], "end": to["position"]}
+                part |= {"size": to["position"] - (since["position"] or 0), "before": since.get("packets")}
+                part |= {name: since[name] for name in ("context", "carry")}
+                parts.append(msgspec.convert(part, FilePart))
         return [PartGroup(group) for group in group_parts(parts, self._options.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -231,9 +225,9 @@ def _walk(
     if entry.size == position:
         return None
     context = () if since is None else tuple(since["context"])
-    carry: Any = () if since is None else as_tuples(since["carry"])
     fragments = CapturedFragments()
-    fragments.carry(path, carry)
+    if since is not None:
+        fragments.carry(path, msgspec.convert(since["carry"], list[Carried]))
     reader = PcapReader(path, link_type=None, start=position, end=until, context=context, growing=True)
     packets = 0 if since is None else since.get("packets")
     # Blocks are grown to hold their first record.

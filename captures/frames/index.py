@@ -16,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from captures.frames.parts import CapturedFragments, FilePart, as_tuples
+import msgspec
+
+from captures.frames.parts import CapturedFragments, FilePart
 from captures.pcap import PcapError
 from captures.pcap.blocks import Block
 from captures.pcap.listing import INDEX_SUFFIX, FileEntry
@@ -127,13 +129,9 @@ def read_index(path: str) -> list[FilePart] | None:
             _INDEX_VERSION, status.st_size, status.st_mtime_ns,
         ):  # fmt: skip
             return None
-        return [_part(path, entry) for entry in document["parts"]]
+        return [msgspec.convert({**entry, "path": path}, FilePart) for entry in document["parts"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _part(path: str, entry: dict[str, object]) -> FilePart:
-    return FilePart(path, **{key: as_tuples(value) for key, value in entry.items()})  # type: ignore[arg-type]
 
 
 def split_files(entries: Sequence[FileEntry], part_bytes: int, *, skip_bad: bool = False) -> list[FilePart]:

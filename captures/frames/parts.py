@@ -145,11 +145,6 @@ def _u16(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[n
     return high << 8 | raw[at + 1]
 
 
-def as_tuples(value: object) -> object:
-    """A JSON value with tuples in place of its lists: the form of `FilePart.context` and `FilePart.carry`."""
-    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
-
-
 def group_parts(parts: Sequence[FilePart], groups: int) -> list[list[FilePart]]:
     """The parts in at most `groups` groups of about equal size; no group is empty."""
     return [[parts[i] for i in group] for group in balance([part.size for part in parts], groups)]
