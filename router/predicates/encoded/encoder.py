@@ -50,7 +50,6 @@ class StringHash:
         # The block of the key is hashed once, not for each string.
         self._keyed = hashlib.blake2b(key=key, person=_PERSON)
         self._words = struct.Struct(f"<{suite.hashes}I")
-        self._powers = _powers(suite.bits)
         self._secret = secret
         self._kept = kept
         self.bits_of = lru_cache(_REMEMBERED)(self._bits_of)
@@ -66,8 +65,7 @@ class StringHash:
     def _bits_of(self, string: bytes) -> int:
         keyed = self._keyed.copy()
         keyed.update(string)
-        powers = self._powers
-        length = len(powers)
+        length = self.suite.bits
         words = self._words.unpack_from(keyed.digest())
         if self._kept:
             chosen = [word % length for word in words]
@@ -78,14 +76,8 @@ class StringHash:
             words = tuple(ranked)[: self._kept]
         found = 0
         for word in words:
-            found |= powers[word % length]
+            found |= 1 << word % length
         return found
-
-
-@lru_cache(8)
-def _powers(bits: int) -> tuple[int, ...]:
-    """The set of each bit alone."""
-    return tuple(1 << position for position in range(bits))
 
 
 @dataclass(frozen=True, slots=True)
