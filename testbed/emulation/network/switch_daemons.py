@@ -12,8 +12,9 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,14 @@ _BACKOFF_MS = 1000
 _PROBE_MS = 60_000
 #: Counters are read over `dpctl/show`; the daemon need not copy them to its database.
 _STATISTICS_MS = 600_000
+
+#: What an empty database gets before the bridges.
+_SETTINGS = (
+    *("set", "open_vswitch", ".", "other_config:n-handler-threads=1"),
+    *("other_config:n-revalidator-threads=1", f"other_config:stats-update-interval={_STATISTICS_MS}"),
+)
+#: Asks ovs-vswitchd to note that it has done what the database says.
+_ASK = [{"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [["next_cfg", "+=", 1]]}]
 
 _T = TypeVar("_T")
 
@@ -122,6 +131,10 @@ class Daemon:
                 # each session the same share of the processors, and the routers have one.
                 process_group=0,
             )
+
+    def configure(self, *words: str) -> None:
+        """Changes the database by commands of `ovs-vsctl`, whether or not ovs-vswitchd runs."""
+        run(["ovs-vsctl", f"--db=unix:{self.path('sock')}", "--no-wait", *words])
 
     # Each process may be killed and started for several switches of the group at once.
 
@@ -259,34 +272,25 @@ class SwitchDaemons:
         holds the lock of its database (`bridge_run` in its vswitchd/bridge.c), and frames wait in the ports'
         sockets.
         """
-        self._configure(node, [])
+        self._configure(node)
 
     def remove_bridge(self, node: int) -> None:
         """Removes the bridge of a switch, with its rules and its connection; the devices stay, and the other
         bridges of the daemon.
         """
-        name = switch_name(node)
-        with closing(self.of(node).connect("sock")) as database:
-            where = [["name", "==", name]]
-            (answer,) = _transact(
-                database, [{"op": "select", "table": "Bridge", "where": where, "columns": ["_uuid"]}]
-            )
-        (row,) = answer["rows"]
-        # Rows that nothing refers to leave the database.
-        self._configure(node, [_mutate("bridges", "delete", row["_uuid"])])
+        self._configure(node, "del-br", switch_name(node))
 
     def add_bridge(self, node: int) -> None:
         """Makes the bridge of a switch that was removed, as `start` did."""
-        rows = _Rows()
-        ports = self.of(node).ports[node]
-        bridge = _bridge(rows, node, ports, self._type, self._controller_socket)
-        self._configure(node, [*rows.operations, _mutate("bridges", "insert", bridge)])
+        self._configure(node, *_bridge(node, self.of(node).ports[node], self._type, self._controller_socket))
 
-    def _configure(self, node: int, operations: list[dict[str, Any]]) -> None:
+    def _configure(self, node: int, *words: str) -> None:
         """Changes the database of a switch; returns when its ovs-vswitchd has done what it says."""
         daemon = self.of(node)
         with closing(daemon.connect("sock")) as database:
-            _transact(database, [*operations, _mutate("next_cfg", "+=", 1)])
+            if words:
+                daemon.configure(*words)
+            _transact(database, _ASK)
             self._wait_configured(daemon, database)
 
     def of(self, node: int) -> Daemon:
@@ -311,7 +315,9 @@ class SwitchDaemons:
         try:
             for daemon in self._daemons:
                 databases.append(database := daemon.connect("sock"))
-                _transact(database, _configuration(daemon.ports, self._type, controller_socket))
+                bridges = (_bridge(*switch, self._type, controller_socket) for switch in daemon.ports.items())
+                daemon.configure(*_SETTINGS, *chain.from_iterable(bridges))
+                _transact(database, _ASK)
                 daemon.start(SWITCHES)
             for daemon, database in zip(self._daemons, databases, strict=True):
                 self._wait_configured(daemon, database)
@@ -417,65 +423,15 @@ def _transact(database: JsonRpc, operations: list[dict[str, Any]]) -> list[dict[
     return results
 
 
-def _mutate(column: str, mutator: str, value: Any) -> dict[str, Any]:
-    """Returns the operation that changes a column of the row that stands for Open vSwitch."""
-    mutations = [[column, mutator, value]]
-    return {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": mutations}
-
-
-class _Rows:
-    """Operations that insert rows, each with a name by which the others refer to it."""
-
-    def __init__(self) -> None:
-        self.operations: list[dict[str, Any]] = []
-
-    def insert(self, table: str, row: dict[str, Any]) -> list[str]:
-        name = f"row{len(self.operations)}"
-        self.operations.append({"op": "insert", "table": table, "uuid-name": name, "row": row})
-        return ["named-uuid", name]
-
-    def port(self, name: str, **columns: Any) -> list[str]:
-        interface = self.insert("Interface", {"name": name, **columns})
-        return self.insert("Port", {"name": name, "interfaces": interface})
-
-
-def _bridge(
-    rows: _Rows, node: int, ports: Sequence[int], bridge_type: str, controller_socket: Path
-) -> list[str]:
-    """Inserts the rows of a switch; returns the reference to its bridge."""
-    found = [rows.port(switch_name(node), type="internal")]
-    found += [rows.port(port_device(node, number), ofport_request=number) for number in ports]
-    controller = {
-        "target": f"unix:{controller_socket}",
-        "max_backoff": _BACKOFF_MS,
-        "inactivity_probe": _PROBE_MS,
-    }
-    options = [["datapath-id", datapath_id(node)], ["disable-in-band", "true"]]
-    row = {
-        "name": switch_name(node),
-        "datapath_type": bridge_type,
-        "fail_mode": "secure",
-        "protocols": "OpenFlow13",
-        "ports": ["set", found],
-        "controller": rows.insert("Controller", controller),
-        "other_config": ["map", options],
-    }
-    return rows.insert("Bridge", row)
-
-
-def _configuration(
-    ports: Mapping[int, Sequence[int]], bridge_type: str, controller_socket: Path
-) -> list[dict[str, Any]]:
-    """Returns the operations that fill an empty database."""
-    rows = _Rows()
-    bridges = [
-        _bridge(rows, node, numbers, bridge_type, controller_socket) for node, numbers in ports.items()
-    ]
-    options = [
-        ["n-handler-threads", "1"],
-        ["n-revalidator-threads", "1"],
-        ["stats-update-interval", str(_STATISTICS_MS)],
-    ]
-    row = {"bridges": ["set", bridges], "next_cfg": 1, "other_config": ["map", options]}
-    rows.insert("Open_vSwitch", row)
-    return rows.operations
+def _bridge(node: int, ports: Sequence[int], bridge_type: str, controller_socket: Path) -> Iterator[str]:
+    """Yields the commands of `ovs-vsctl` that make a switch."""
+    name = switch_name(node)
+    yield from ("--", "add-br", name, "--", "set", "bridge", name, f"datapath_type={bridge_type}")
+    yield from ("fail_mode=secure", "protocols=OpenFlow13", "other_config:disable-in-band=true")
+    yield f"other_config:datapath-id={datapath_id(node)}"
+    yield from ("--", "set-controller", name, f"unix:{controller_socket}", "--", "set", "controller", name)
+    yield from (f"max_backoff={_BACKOFF_MS}", f"inactivity_probe={_PROBE_MS}")
+    for number in ports:
+        device = port_device(node, number)
+        yield from ("--", "add-port", name, device)
+        yield from ("--", "set", "interface", device, f"ofport_request={number}")
