@@ -36,6 +36,7 @@ from testbed.experiments.config import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.attention import Fluid
+from testbed.results.oracle.attention.baseline import crossings
 from testbed.support.errors import MachineError
 from testbed.terminal.summary import ENGINES, WHY_SPARK
 
@@ -185,14 +186,9 @@ def _hops(experiment: Experiment, opening: Sequence[Item], messages: Sequence[It
     trees = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()).parents
     total = 0
     for item in sample:
-        parents, reached = trees[item.node].tolist(), {item.node}
         message = Message(item.attributes or {})
-        for node, predicate in wanted:
-            if matches(predicate, message):
-                while node not in reached:
-                    reached.add(node)
-                    node = parents[node]
-        total += len(reached) - 1
+        receivers = (node for node, predicate in wanted if matches(predicate, message))
+        total += crossings(trees[item.node].tolist(), item.node, receivers)
     return total / len(sample) if sample else 0.0
 
 

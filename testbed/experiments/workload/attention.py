@@ -57,24 +57,23 @@ def hosts_of(
 
     Closest by hops; routers at equal distance are drawn at random. `roots` may give the roots.
     """
+    import networkx as nx  # It takes a third of a second to load.
+
     count = len(topology.nodes)
-    neighbours: list[list[int]] = [[] for _ in range(count)]
-    for link in topology.links:
-        neighbours[link.u].append(link.v)
-        neighbours[link.v].append(link.u)
+    graph = nx.empty_graph(count)
+    graph.add_edges_from((link.u, link.v) for link in topology.links)
     found = []
     for event, share in enumerate(shares):
         root = roots[event] if roots else random.randrange(count)
         # The product of a rounded quotient must not exceed a whole number by an error of rounding.
         wanted = min(count, max(1, math.ceil(share * count - 1e-9)))
-        hosts = [root]
-        reached, shell = {root}, [root]
-        while len(hosts) < wanted and shell:
-            following = sorted({node for each in shell for node in neighbours[each]} - reached)
-            random.shuffle(following)
-            reached.update(following)
-            hosts += following[: wanted - len(hosts)]
-            shell = following
+        hosts: list[int] = []
+        for shell in nx.bfs_layers(graph, root):
+            nearest = sorted(shell)
+            random.shuffle(nearest)
+            hosts += nearest[: wanted - len(hosts)]
+            if len(hosts) == wanted:
+                break
         found.append(tuple(hosts))
     return found
 
