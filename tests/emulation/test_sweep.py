@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pickle
 import subprocess
 import threading
 from pathlib import Path
@@ -14,11 +17,13 @@ from rich.console import Console
 
 from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
+from router.system import start_module
 from testbed import api
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.evaluation.figures.runner import Origin, reproduce
 from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.job import Measured, kept
+from testbed.support.run_state import STATE_ROOT
 from testbed.terminal.progress import Progress
 from tests.support.command import CBCB
 from tests.support.machines import machines
@@ -61,6 +66,17 @@ def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> N
     table = swept.table.read_bytes()
     assert api.sweep(path, folder=folder, retry=True).table.read_bytes() == table
     assert sorted(each.name for each in (folder / "runs").iterdir()) == runs
+
+
+def test_a_machine_that_emulates_already_says_so_at_once() -> None:
+    STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
+    with (STATE_ROOT / "machine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with start_module("testbed.evaluation.sweeps.machine_run", "run", stdin=subprocess.PIPE) as machine:
+            assert machine.stdin is not None
+            machine.stdin.write(pickle.dumps(None))
+            machine.stdin.flush()
+            assert machine.wait(60) == os.EX_TEMPFAIL
 
 
 @pytest.mark.spark

@@ -51,8 +51,9 @@ def main(action: str) -> int:
     # What parts of a run print is no answer.
     with os.fdopen(os.dup(1), "wb") as answer:
         os.dup2(2, 1)
-        jobs, machines = _checked(*request), len(request[2])
-        if action == "run":
+        if action == "check":
+            _checked(*request)
+        else:
             STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
             with (STATE_ROOT / "machine.lock").open("w") as lock:
                 # A run whose task has been killed holds the lock until its network is down.
@@ -60,9 +61,10 @@ def main(action: str) -> int:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     return os.EX_TEMPFAIL
+                (job,) = _checked(*request)
                 clean_dead_runs()
                 remove_abandoned()
-                row, archive = _run(jobs[0], min(_ARCHIVE_MAX, _ARCHIVES_MAX // machines))
+                row, archive = _run(job, min(_ARCHIVE_MAX, _ARCHIVES_MAX // len(request[2])))
             answer.write(json.dumps(row).encode() + b"\n" + archive)
     return 0
 

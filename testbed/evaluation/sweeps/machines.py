@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Semaphore
 
 import msgspec
 
@@ -27,8 +28,8 @@ from testbed.support.errors import InputError, MachineError, RunError
 _PROGRAM = "testbed.evaluation.sweeps.machine_run"
 #: Times that a run is begun on machines that are lost.
 _TRIES = 3
-#: Wall seconds until a machine that was in use is asked again.
-_BUSY_S = 2.0
+#: Wall seconds until a machine that was in use is asked again, which takes it a second of a processor.
+_BUSY_S = 20.0
 
 
 def clean(spark: Session, put: Callable[[str], None]) -> list[Answer]:
@@ -67,6 +68,8 @@ class Machines:
 
     def __init__(self, spark: Session, jobs: Sequence[Job], runs: Path, note: Callable[[str], None]) -> None:
         self._spark, self._runs, self._note = spark, runs, note
+        #: A run for each machine, and one that a machine gets that comes later.
+        self._open = Semaphore(1)
         #: Of the machines that have answered, by `machine_key`.
         self.names: dict[str, str] = {}
         answers = everywhere(spark, _PROGRAM, "check", payload=self._request(jobs))
@@ -85,7 +88,9 @@ class Machines:
         complaints = [f"{each.name}: {each.errors}" for each in answers if each.status]
         if complaints:
             raise MachineError("\n".join(complaints))
-        self.names |= {each.key: each.name for each in answers}
+        found = {each.key: each.name for each in answers}
+        self._open.release(len(found.keys() - self.names.keys()))
+        self.names |= found
 
     def row(self, job: Job) -> Row:
         """Runs a job on a free machine, on another if that is lost, and keeps the run folder.
@@ -111,11 +116,13 @@ class Machines:
 
     def _answer(self, job: Job) -> Answer:
         """Runs a job on a free machine; a worker with the processors for two runs may offer one in use."""
-        while True:
-            answer = anywhere(self._spark, self._processors, _PROGRAM, "run", payload=self._request([job]))
-            if answer.status != os.EX_TEMPFAIL:
-                return answer
-            time.sleep(_BUSY_S)
+        request = self._request([job])
+        with self._open:
+            while True:
+                answer = anywhere(self._spark, self._processors, _PROGRAM, "run", payload=request)
+                if answer.status != os.EX_TEMPFAIL:
+                    return answer
+                time.sleep(_BUSY_S)
 
     def _kept(self, job: Job, output: bytes) -> Row:
         line, _, archive = output.partition(b"\n")
