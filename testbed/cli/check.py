@@ -141,10 +141,11 @@ def _requests(workload: Workload) -> str:
             f"{counted(actions['publish'], 'publication')}, {counted(actions['register'], 'subscription')}, "
             f"{counted(actions['refresh'], 'renewal')}"
         )
-    messages = actions["send_message"]
+    messages, asked = actions["send_message"], actions["request_update"]
     return (
         f"{counted(len(workload.senders), 'sender')}, {counted(len(workload.receivers), 'receiver')}, "
-        f"{counted(messages, 'message')}, {actions.total() - messages} changes of predicates"
+        f"{counted(messages, 'message')}, {actions.total() - messages - asked} changes of predicates"
+        + (f", {counted(asked, 'SR')} of applications" if asked else "")
     )
 
 

@@ -109,6 +109,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     cpus = len(os.sched_getaffinity(0))
     slow = _slowness()
     opening = [item for item in workload.items if item.at_s <= 0 and item.action == "set_predicate"]
+    # An SR and its URs, too, cross each link of a tree.
     changes = sum(item.attributes is None for item in workload.items) - len(opening)
     messages = [item for item in workload.items if item.attributes is not None]
     # An RA crosses every link of a tree once.

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.evaluation.figures.page import DATA, merged, shape, table_lines
+from testbed.evaluation.figures.reproduction import UNDECIDED
 from testbed.evaluation.figures.runner import read_data
 
-#: In what was measured, where the claim neither holds nor fails (`Statement.by_interval`).
-_UNDECIDED = "undecided"
 _COMMAND = re.compile(r"^Made by `(cbcb figure (\S+).*)`\.$", re.MULTILINE)
 
 
@@ -30,10 +29,10 @@ def claims(folder: Path) -> str:
         lines.append((f"[{path.stem}](../figures/{path.stem}.md): `{command}`{cost}", "", _verdict(rows)))
         cases: dict[str, list[dict[str, str]]] = {}
         for row in rows:
-            if row["holds"] != "shown" or _UNDECIDED in row["measured"]:
+            if row["holds"] != "shown" or UNDECIDED in row["measured"]:
                 cases.setdefault(row["claim"], []).append(row)
         for claim, found in cases.items():
-            if (name, shape(claim)) not in listed or any(row["holds"] == "no" for row in found):
+            if (name, shape(claim)) not in listed or any(row["holds"] != "yes" for row in found):
                 lines.append((claim, merged(row["predicted"] for row in found), _verdict(found)))
         listed |= {(name, shape(claim)) for claim in cases}
     return "\n".join([*table_lines(("claim", "expected", "holds"), lines), ""])
@@ -73,6 +72,6 @@ def _rows(path: Path) -> list[dict[str, str]]:
 def _verdict(cases: Sequence[dict[str, str]]) -> str:
     """Returns how many of the judged cases hold, and how many are undecided."""
     judged = [row["holds"] for row in cases if row["holds"] != "shown"]
-    undecided = sum(_UNDECIDED in row["measured"] for row in cases)
+    undecided = sum(UNDECIDED in row["measured"] for row in cases)
     held = [f"{judged.count('yes')}/{len(judged)}"] if judged else []
-    return ", ".join([*held, *([f"{undecided} {_UNDECIDED}"] if undecided else [])]) or "shown"
+    return ", ".join([*held, *([f"{undecided} undecided"] if undecided else [])]) or "shown"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The key of a run's seed among its measurements.
 SEED = "seed"
+#: In what was measured, where a claim on an interval neither holds nor fails.
+UNDECIDED = "undecided: a limit is between the quantiles"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Statement:
         least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
         between = greatest > low and least <= high
         holds = True if low < least and greatest <= high else None if between else False
-        note = ", undecided: a limit is between the quantiles" if holds is None else ""
+        note = f", {UNDECIDED}" if holds is None else ""
         return cls(text, predicted, f"{Results.band_of(values, scale)} {unit}{note}", holds)
 
     @classmethod

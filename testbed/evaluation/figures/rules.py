@@ -41,8 +41,7 @@ EXAMPLES = (
     ("filter, hop limits", "router that only the dropped RA reaches", _TRAP.format("hop-limit")),
     ("filter, after an SR", "predicate widened after its trimming", _TRAP.format("widening-after-trimming")),
     ("UR replaces p_i", "RA since the SR", _TRAP.format("advertisement-between-request-and-reply")),
-    ("UR replaces p_i", "RA dropped on its way", _TRAP.format("advertisement-stopped-on-the-way")),
-    ("UR replaces p_i", "router whose UR comes too late", _TRAP.format("partial-reply")),
+    ("UR replaces p_i", "router whose UR is lost, or late", _TRAP.format("partial-reply")),
 )
 
 
@@ -115,7 +114,7 @@ class Rules(Reproduction, page="rules"):
         return [
             Table("Deliveries lost, and RA frames saved", ("case", *columns), [*cells.values()]),
             Table(
-                "Each loss in the least network: `cbcb run EXPERIMENT --set routing.scheme=pif-strict`",
+                "Each loss in a small network: `cbcb run EXPERIMENT --set routing.scheme=pif-strict`",
                 ("rule", "loses", "EXPERIMENT"),
                 EXAMPLES,
             ),

@@ -423,7 +423,7 @@ class Experiment:
 
     @property
     def commands(self) -> Collection[str]:
-        """The commands of the routers' application sockets."""
+        """The commands of the routers' application sockets that events may give."""
         return self.service.commands(self.protocol.covering, self.routing.scheme)
 
     @property

@@ -74,7 +74,7 @@ class Item:
         return self.node, self.app
 
     def perform(self, applications: Any) -> None:
-        """Calls the method of this action, of the emulation's `Driver` or the simulation's `Applications`."""
+        """Calls the method of this action, of the simulation's `Applications`."""
         getattr(applications, self.action)(self.place, **self.content)
 
 

@@ -17,7 +17,7 @@ from testbed.evaluation.figures import AMENDED, UNCHANGED
 from testbed.evaluation.figures.claims import claims, coverage
 from testbed.evaluation.figures.emulated import EMULATIONS
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, DATA, head, merged, page_name, page_of, tail
-from testbed.evaluation.figures.reproduction import FIGURES, SIZES
+from testbed.evaluation.figures.reproduction import FIGURES, SIZES, UNDECIDED
 from testbed.evaluation.figures.runner import Origin, Reproduced, read_data
 from testbed.evaluation.sweeps import ENGINES
 from tests.support.figures import results_of
@@ -217,7 +217,7 @@ def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> No
     for name, size, few, late in pages:
         (tmp_path / f"{name}.md").write_text(f"Made by `cbcb figure fn --size {size} --seeds 2`.\n")
         found = (f"{few},at most 2,yes", f"{few},at most 3,{late}", "many,|M|,shown", "all,0,yes")
-        rows = "".join(f"statements,{each},\n" for each in found) + "statements,all,0,shown,undecided\n"
+        rows = "".join(f"statements,{each},\n" for each in found) + f"statements,all,0,shown,{UNDECIDED}\n"
         (tmp_path / f"{name}.csv").write_text(f"part,claim,predicted,holds,measured\n{rows}")
     lines = claims(tmp_path).splitlines()
     assert lines[lines.index("| claim | expected | holds |") + 2 :] == [
