@@ -226,6 +226,7 @@ def test_each_judged_claim_has_a_row_with_what_holds_of_it(tmp_path: Path) -> No
         "| all | 0 | 1/1, 1 undecided |",
         "| [fn-x](../figures/fn-x.md): `cbcb figure fn --size x --seeds 2` |  | 2/3, 1 undecided |",
         "| few of 3 | at most 2 to 3 | 1/2 |",
+        "| all | 0 | 1/1, 1 undecided |",
     ]
 
 
