@@ -52,10 +52,13 @@ class Advertisements(Reproduction, page="ra"):
         found = [_case(nodes, layer, changes) for layer in LAYERS for changes in _CHANGES]
         found += [_case(nodes, "spt", changes, _EXPONENTIAL) for changes in changing]
         found += [_case(nodes, layer, changes, _FREE) for layer in LAYERS for changes in changing]
-        return found + [_case(nodes, layer, "every 5 min", _STRICT) for layer in LAYERS]
+        beside = {"small": (), "paper": (25, 50)}[size]
+        found += [_case(each, layer, "every 5 min") for each in beside for layer in LAYERS]
+        return found + [_case(n, layer, "every 5 min", _STRICT) for n in (*beside, nodes) for layer in LAYERS]
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        by = {(case.facts["layer"], case.facts["variant"], case.facts["changes"]): case for case in results}
+        chosen = _of_figure(results)
+        by = {(case.facts["layer"], case.facts["variant"], case.facts["changes"]): case for case in chosen}
         for still in results.where(changes="no change"):
             yield Statement(
                 f"{still.label}: the share falls to 0 (below 1 % after the first window)",
@@ -94,7 +97,8 @@ class Advertisements(Reproduction, page="ra"):
             if case.facts["interval_s"] is not None:
                 yield from _of_changing(results, case)
             if case.facts["variant"] == _STRICT:
-                yield _of_strict(results, by[case.facts["layer"], "", case.facts["changes"]], case)
+                (amended,) = results.where(**{**case.facts, "variant": ""})
+                yield _of_strict(results, amended, case)
 
     def panels(self, results: Results) -> list[Panel]:
         return [
@@ -104,7 +108,7 @@ class Advertisements(Reproduction, page="ra"):
                 {
                     case.label.partition(f"{layer}, ")[2]: results.curves(case)
                     for variant in ("", _FREE)
-                    for case in results.where(layer=layer, variant=variant)
+                    for case in _of_figure(results, layer=layer, variant=variant)
                 },
             )
             for layer in LAYERS
@@ -128,6 +132,11 @@ def _case(nodes: int, layer: str, changes: str, variant: str = "") -> Case:
         broadcast__layer=layer,
         time_scale=10,
     )
+
+
+def _of_figure(results: Results, **facts: object) -> list[Case]:
+    """Returns the cases with the figure's number of nodes, which the first case has."""
+    return results.where(nodes=next(iter(results)).facts["nodes"], **facts)
 
 
 def _of_changing(results: Results, case: Case) -> Iterator[Statement]:

@@ -40,7 +40,7 @@ class FalseNegatives(Reproduction, page="fn"):
             return found
         found += [_case(nodes[0], layer, size, _CHANGING) for layer in LAYERS]
         if size == "paper":
-            found += [_case(each, layer, size, _STRICT) for each in nodes for layer in LAYERS]
+            found += [_case(each, layer, size, _STRICT) for each in (25, *nodes, 400) for layer in LAYERS]
         return [*found, _case(nodes[1], "spt", size, "Barabási-Albert")]
 
     def overrides(self, case: Case, engine: str) -> dict[str, str]:

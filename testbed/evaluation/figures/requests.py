@@ -39,8 +39,11 @@ class Requests(Reproduction, page="srur"):
             return [*(_case(*each) for each in few), _case(25, "spt", _COUNT, _MESSAGES)]
         found = [_case(25, layer, policy) for layer in LAYERS for policy in _POLICIES]
         found += [_case(25, layer, *each) for layer in LAYERS for each in _BESIDE]
-        # On spanning trees, and of 50 nodes, the formula says all.
-        found += [_case(100, "spt", policy) for policy in _POLICIES if size == "paper"]
+        if size == "paper":
+            # On spanning trees, and of 50 nodes, the formula says the rest.
+            found += [_case(100, "spt", policy) for policy in _POLICIES]
+            found += [_case(100, "spanning-tree", "every 10 min")]
+            found += [_case(100, layer, "every 10 min", _STRICT) for layer in LAYERS]
         return [*found, _case(25, "spt", "every 10 min", _EXPONENTIAL)]
 
     def overrides(self, case: Case, engine: str) -> dict[str, str]:
