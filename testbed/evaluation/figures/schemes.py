@@ -64,7 +64,7 @@ class Schemes(
             ]
             grid.append((400, *usual, "spt", (_FULL,)))
         elif size == "large":
-            grid = [(nodes, _FEW_RECEIVERS, _SENDERS, "spt", (_FULL,)) for nodes in (400, 800, 1_600, 3_200)]
+            grid = [(nodes, _FEW_RECEIVERS, _SENDERS, "spt", (_FULL,)) for nodes in (400, 800, 1_600)]
         elif size == "emulated":
             grid = [(nodes, *usual, "spt", (_FULL,)) for nodes in (50, 100)]
         else:
