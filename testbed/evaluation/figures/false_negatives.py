@@ -8,7 +8,7 @@ from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 #: Size -> nodes of the networks.
-_NODES = {"small": (25, 50), "paper": (50, 100, 200), "large": (400, 800, 1600, 3200)}
+_NODES = {"small": (25, 50), "paper": (50, 100, 200), "large": (400, 800)}
 #: Experiment second of the first predicates, and the duration of a run.
 _FIRST_S, _DURATION_S = 1, 11
 #: Messages a second of a sender (the authors' script), and of all senders together in large networks and in

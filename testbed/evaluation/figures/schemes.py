@@ -8,7 +8,7 @@ from statistics import median
 
 from captures.accounting.verdict import MESSAGE_FAILURES
 from testbed.evaluation.figures import LAYERS
-from testbed.evaluation.figures.reproduction import SEED, SIZES, Case, Panel, Reproduction, Results, Statement
+from testbed.evaluation.figures.reproduction import SEED, Case, Panel, Reproduction, Results, Statement
 from testbed.evaluation.figures.scheme_memory import UNITS
 
 SCHEMES = ("pif", "pif-classes", "psf", "ips", "drp")
@@ -30,8 +30,6 @@ _RECEIVERS, _SENDERS = 75, 20
 _ALL_RECEIVERS, _ALL_SENDERS = (25, 50, 75, 100), (5, 20, 100)
 #: A layer whose broadcasts cross all links, on which drp runs too.
 _REVERSE_PATHS = "rpf"
-#: Of networks beyond the paper's.
-_FEW_RECEIVERS = 2
 #: Emulated routers that wait for a processor are late; what is late is not missed.
 _EMULATED_WINDOW_S = 10
 
@@ -49,7 +47,7 @@ class Schemes(
     # Of a complete run, that the verdict holds is a statement of the page.
     expected = MESSAGE_FAILURES
     emulated_scale = "auto"
-    sizes = SIZES
+    sizes = ("small", "paper", "emulated")
 
     def cases(self, size: str) -> list[Case]:
         usual = (_RECEIVERS, _SENDERS)
@@ -63,8 +61,6 @@ class Schemes(
                 for layer in LAYERS
             ]
             grid.append((400, *usual, "spt", (_FULL,)))
-        elif size == "large":
-            grid = [(nodes, _FEW_RECEIVERS, _SENDERS, "spt", (_FULL,)) for nodes in (400, 800, 1_600, 3_200)]
         elif size == "emulated":
             grid = [(nodes, *usual, "spt", (_FULL,)) for nodes in (50, 100)]
         else:
@@ -128,8 +124,7 @@ def _case(
 
 def _drawn(results: Results) -> list[Case]:
     """Returns the cases of the picture: the usual shares on `spt`, with covering."""
-    receivers = _RECEIVERS if results.where(receivers=_RECEIVERS) else _FEW_RECEIVERS
-    return results.where(layer="spt", setting=_FULL, receivers=receivers, senders=_SENDERS)
+    return results.where(layer="spt", setting=_FULL, receivers=_RECEIVERS, senders=_SENDERS)
 
 
 def _all(results: Results, cases: Iterable[Case], key: str) -> list[float]:
