@@ -102,7 +102,17 @@ def import_run(archive: Path, runs: Path, show: Callable[[str], None] = lambda _
         unpacked = Path(folder)
         try:
             with _Content(archive) as content:
-                for file, member in _members(content, archive, shutil.disk_usage(runs).free):
+                tops: set[str] = set()
+                # Others write to the disk meanwhile.
+                room = 9 * shutil.disk_usage(runs).free // 10
+                for file, member in _members(content, archive, room):
+                    for top in {PurePosixPath(member.name).parts[0]} - {_LOCK} - tops:
+                        tops.add(top)
+                        if len(tops) > 1:
+                            raise InputError(f"{archive}: 2 folders; expected that of a run or a sweep")
+                        for target in (runs / top, sweep_folder(runs, top)):
+                            if target.exists():
+                                raise InputError(f"{target}: exists; expected no run of that name")
                     content.budget = member.size
                     _unpack(file, member, unpacked)
                     show(member.name)
@@ -115,12 +125,10 @@ def import_run(archive: Path, runs: Path, show: Callable[[str], None] = lambda _
                 f"{archive}: {error}; expected an archive that cbcb export has written"
             ) from error
         found = [path for path in unpacked.iterdir() if path.name != _LOCK]
-        if len(found) != 1:
-            raise InputError(f"{archive}: {len(found)} folders; expected that of a run or a sweep")
+        if not found:
+            raise InputError(f"{archive}: no folder; expected that of a run or a sweep")
         is_sweep = (found[0] / SWEEP_TABLE).is_file()
         target = sweep_folder(runs, found[0].name) if is_sweep else runs / found[0].name
-        if target.exists():
-            raise InputError(f"{target}: exists; expected no run of that name")
         lock = unpacked / _LOCK
         own = _CHECKOUT / _LOCK
         # A package that was installed elsewhere has no lock file.

@@ -173,7 +173,7 @@ class Captured:
 
     def _of_span(self, path: Path) -> pd.DataFrame:
         frames, span = self.frames(path), self.span
-        frames = frames[frames["time_ns"].between(span.began_ns, span.ended_ns, inclusive="left")]
+        frames = frames.iloc[slice(*frames["time_ns"].searchsorted([span.began_ns, span.ended_ns]))]
         return frames[frames["sender"] == int.from_bytes(node_address(span.sender), "big")]
 
     @cached_property

@@ -60,7 +60,11 @@ class _InNamespace(Node):
         if name not in ("shell", "pid"):
             raise AttributeError(name)
         self.shell = self.pid = None
-        super().startShell()
+        try:
+            super().startShell()
+        except BaseException:
+            del self.shell, self.pid  # the next use tries again
+            raise
         return vars(self)[name]
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:

@@ -134,7 +134,11 @@ class Daemon:
 
     def configure(self, *words: str) -> None:
         """Changes the database by commands of `ovs-vsctl`, whether or not ovs-vswitchd runs."""
-        run(["ovs-vsctl", f"--db=unix:{self.path('sock')}", "--no-wait", *words])
+        options = ["--no-syslog", f"--timeout={_ANSWER_S:.0f}", f"--db=unix:{self.path('sock')}", "--no-wait"]
+        try:
+            run(["ovs-vsctl", *options, *words])
+        except RunError as error:
+            raise RunError(f"{self.describe(DATABASE)}: {error}; {self.last_words()}") from error
 
     # Each process may be killed and started for several switches of the group at once.
 

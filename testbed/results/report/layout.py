@@ -63,9 +63,11 @@ def apart(places: Mapping[int, Point], mark: float, width: float, height: float)
 
 def _near(points: NDArray[np.float64], distance: float) -> NDArray[np.int64]:
     """Returns the pairs of points nearer than a distance, each once."""
-    order = np.argsort(points[:, 0])
-    across = points[order, 0]
-    # Of each point, those to its right that are near enough across.
+    # Along the longer side, so that few points are at equal places.
+    side = points[:, np.ptp(points, axis=0).argmax()] if len(points) else points[:, 0]
+    order = np.argsort(side)
+    across = side[order]
+    # Of each point, those behind it that are near enough along that side.
     counts = np.searchsorted(across, across + distance) - np.arange(len(order)) - 1
     left = np.repeat(np.arange(len(order)), counts)
     right = left + 1 + np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)

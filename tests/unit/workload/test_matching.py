@@ -1,4 +1,4 @@
-"""The synthetic matching workload: the drawn shares are those requested, and both files agree."""
+"""The synthetic matching workload: the drawn shares are those requested, and the file holds them."""
 
 from __future__ import annotations
 
