@@ -88,9 +88,10 @@ class Machines:
         complaints = [f"{each.name}: {each.errors}" for each in answers if each.status]
         if complaints:
             raise MachineError("\n".join(complaints))
-        found = {each.key: each.name for each in answers}
-        self._open.release(len(found.keys() - self.names.keys()))
-        self.names |= found
+        for each in answers:
+            if each.key not in self.names:
+                self._open.release()
+            self.names[each.key] = each.name
 
     def row(self, job: Job) -> Row:
         """Runs a job on a free machine, on another if that is lost, and keeps the run folder.
