@@ -34,7 +34,7 @@ _CLAIMS = {
     ),
     "trees": ("of sources without", "a tree for each source ({})"),
 }
-_TRAP = "tests/conformance/trap-{}/experiment.toml"
+_TRAP = "tests/conformance/trap-{}/emulated.toml"
 #: The paper's rule, what it loses, the experiment that emulates the loss.
 EXAMPLES = (
     ("filter", "router without the covering RA", "covered"),
