@@ -146,11 +146,11 @@ def _concluded(run: RunLayout) -> dict[str, Any]:
 
 
 @_once
-def _finished(name: str) -> tuple[dict[str, Any], list[str]]:
-    """The summary of `cbcb run NAME`, whose verdict holds, and the settings of the kernel that it changed."""
+def _finished(*experiment: str) -> tuple[dict[str, Any], list[str]]:
+    """The summary of a `cbcb run` whose verdict holds, and the settings of the kernel that it changed."""
     with tempfile.TemporaryDirectory() as runs:
         before = _settings()
-        _started(runs, name, "--engine", "duckdb").ends(timeout_s=_GUEST_S)
+        _started(runs, *experiment, "--engine", "duckdb").ends(timeout_s=_GUEST_S)
         after = _settings()
         (folder,) = Path(runs).iterdir()
         return _concluded(RunLayout(folder)), sorted(key for key in before if before[key] != after.get(key))
@@ -171,16 +171,20 @@ def _event(at_s: float, action: str, **values: object) -> str:
     return "\n".join(["", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *lines, ""])
 
 
+#: Half of the routers, since a guest is slow.
+_DEFAULT = ("default", "--set", "topology.nodes=10")
+
+
 @_on_stock_kernel
 def test_the_default_experiment_holds_on_the_kernel_datapath() -> None:
-    summary, _ = _finished("default")
-    assert summary["deliveries_made"] > 100
+    summary, _ = _finished(*_DEFAULT)
+    assert summary["deliveries_made"] > 50
     assert summary["switch_drops"] == 0
 
 
 @_in_guest
 def test_a_run_leaves_the_settings_of_the_machine_as_they_were() -> None:
-    _, changed = _finished("default")
+    _, changed = _finished(*_DEFAULT)
     assert changed == []
 
 
