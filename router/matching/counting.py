@@ -279,12 +279,12 @@ class CountingMatcher(Matcher):
             if (index := self._indexes.get(attribute)) is not None
             for links in index.satisfied(value)
         ]
-        missing = 0
-        if self.options.bloom:
-            missing = -1
-            for attribute in attributes:
-                missing &= ~_bit(attribute)
         if len(excluded) < len(self._filters):
+            missing = 0
+            if self.options.bloom:
+                missing = -1
+                for attribute in attributes:
+                    missing &= ~_bit(attribute)
             self._count(satisfied, matched, excluded, missing)
         return frozenset(matched)
 
