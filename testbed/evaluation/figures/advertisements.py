@@ -97,8 +97,7 @@ class Advertisements(Reproduction, page="ra"):
             if case.facts["interval_s"] is not None:
                 yield from _of_changing(results, case)
             if case.facts["variant"] == _STRICT:
-                (amended,) = results.where(**{**case.facts, "variant": ""})
-                yield _of_strict(results, amended, case)
+                yield _of_strict(results, results.beside(case, variant=""), case)
 
     def panels(self, results: Results) -> list[Panel]:
         return [

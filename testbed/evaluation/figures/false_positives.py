@@ -66,8 +66,8 @@ class FalsePositives(Reproduction, page="fp"):
         chosen += [("spanning-tree", _CHANGING, _FAST, _STRICT)]
         found = [_case(25, *each, duration_s) for each in chosen]
         if size == "paper":
-            beside = product((50,), LAYERS, (_CHANGING,), (_FAST,), ("", _STRICT), (duration_s,))
-            found += [_case(*each) for each in beside]
+            beside = product(LAYERS, ("", _STRICT))
+            found += [_case(50, layer, _CHANGING, _FAST, variant, duration_s) for layer, variant in beside]
         return found + [_case(*each, _STATIC, None, "", _FLOOR_S) for each in product(floors, LAYERS)]
 
     def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
@@ -87,7 +87,7 @@ class FalsePositives(Reproduction, page="fp"):
             cases = {case.facts["policy"]: case for case in chosen}
             yield from _of_policies(results, f"{layer}, predicates {_CHANGING}", cases)
             for strict in results.where(layer=layer, variant=_STRICT):
-                (amended,) = results.where(**{**strict.facts, "variant": ""})
+                amended = results.beside(strict, variant="")
                 yield Statement.by_interval(
                     f"{strict.label}: false positives as with `pif` (at most 1 point apart)",
                     "equal, or less by what is missed",

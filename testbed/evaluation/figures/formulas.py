@@ -88,7 +88,7 @@ class Formulas(Reproduction, page="formulas"):
     def tables(self, results: Results) -> list[Table]:
         rows = []
         for case in results.where(scheme="psf"):
-            same = {each: results.where(**{**case.facts, "scheme": each})[0] for each in _ROWS}
+            same = {each: results.beside(case, scheme=each) for each in _ROWS}
             filters = [f"{results.median(same[each], 'filters'):,.0f}" for each in _ROWS]
             rows.append([str(case.facts["nodes"]), f"{results.median(case, 'd'):.3g}", *filters])
         d = [

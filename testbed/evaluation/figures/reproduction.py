@@ -179,6 +179,11 @@ class Results:
         """Returns the cases with these facts."""
         return [case for case in self if facts.items() <= case.facts.items()]
 
+    def beside(self, case: Case, **other: object) -> Case:
+        """Returns the case with the facts of another but for these."""
+        (found,) = self.where(**{**case.facts, **other})
+        return found
+
     def runs(self, case: Case) -> Sequence[Mapping[str, Any]]:
         """Returns what was measured in the runs of a case, by seed."""
         return self._of_case.get(case, ())

@@ -62,7 +62,7 @@ class Requests(Reproduction, page="srur"):
             else:
                 yield from _of_periodic(results, case)
             if facts["variant"] == _STRICT:
-                (amended,) = results.where(**{**facts, "variant": ""})
+                amended = results.beside(case, variant="")
                 more = results.differences(case, "frames", amended).values()
                 yield Statement(
                     f"{case.label}: as many packets as with `pif`",

@@ -214,7 +214,7 @@ def _controller(results: Results) -> Iterator[Statement]:
     for scheme in ("psf", "ips"):
         ratios = []
         for case in results.where(scheme=scheme, setting=_FULL):
-            (pif,) = results.where(**{**case.facts, "scheme": "pif"})
+            pif = results.beside(case, scheme="pif")
             own, of_pif = (results.median(each, "controller_bytes") for each in (case, pif))
             ratios += [own / of_pif] if own > 0 and of_pif > 0 else []
         yield Statement(
@@ -228,7 +228,7 @@ def _controller(results: Results) -> Iterator[Statement]:
 def _classes(results: Results) -> Iterator[Statement]:
     """The cost of pif-classes and its savings, with SRs."""
     for case in results.where(scheme="pif-classes", setting=_ASKED):
-        (pif,) = results.where(**{**case.facts, "scheme": "pif"})
+        pif = results.beside(case, scheme="pif")
         parts = []
         for key, what in (
             ("crossings", "crossings"),
