@@ -244,18 +244,24 @@ def node_name(where: str, name: object) -> str | None:
     return name
 
 
-def values_of(where: str, entry: Mapping[str, Any], options: Sequence[Option]) -> dict[str, Any]:
+def values_of(
+    where: str, entry: Mapping[str, Any], options: Sequence[Option], others: Collection[str] = ()
+) -> dict[str, Any]:
     """Returns the values of a table; `where` begins the error.
+
+    Args:
+        others: keys that the caller reads.
 
     Raises:
         TopologyError: a key is unknown or missing, or a value is not valid.
     """
     declared = {option.key: option for option in options}
-    _check_keys(where, entry, declared)
+    _check_keys(where, entry, [*declared, *others])
     for option in options:
         if option.required and entry.get(option.key) is None:
             raise TopologyError(f"{where}: {option.key} is missing; expected {option.expected}")
-    given = {key: value for key, value in entry.items() if value is not None}  # JSON has null
+    # JSON has null.
+    given = {key: value for key, value in entry.items() if key in declared and value is not None}
     return {key: checked(f"{where}: ", declared[key], value) for key, value in given.items()}
 
 

@@ -175,9 +175,9 @@ def _read(path: Path) -> list[Attribute]:
 
 
 def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
-    own = {key: value for key, value in table.items() if key != "values"}
     with reading():
-        values = {option.key: option.default for option in KEYS} | values_of(where, own, KEYS)
+        given = values_of(where, table, KEYS, ("values",))
+    values = {option.key: option.default for option in KEYS} | given
     kind = _TYPES[values["type"]]
     low, high = values["low"], values["high"]
     if kind is Type.INTEGER:
