@@ -168,9 +168,15 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for path, to in sorted(end.items()):
             since = start.get(path, {"position": None, "context": [], "carry": [], "packets": 0})
             if since["position"] != to["position"]:
-                part = {"path": path, "start": since["position"], "end": to["position"]}
-                part |= {"size": to["position"] - (since["position"] or 0), "before": since.get("packets")}
-                part |= {name: since[name] for name in ("context", "carry")}
+                part = {
+                    "path": path,
+                    "start": since["position"],
+                    "end": to["position"],
+                    "context": since["context"],
+                    "carry": since["carry"],
+                    "size": to["position"] - (since["position"] or 0),
+                    "before": since.get("packets"),
+                }
                 parts.append(msgspec.convert(part, FilePart))
         return [PartGroup(group) for group in group_parts(parts, self._options.partitions)]
 

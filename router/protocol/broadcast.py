@@ -115,8 +115,8 @@ class EpochTable:
     interfaces: Mapping[int, int]
     classes: Branches
     class_of: npt.NDArray[np.uint16] = field(compare=False)
-    subtrees: tuple[Bits, ...] | None = None
-    behind: Mapping[int, Bits] = field(default_factory=dict)
+    subtrees: tuple[Bits, ...] | None
+    behind: Mapping[int, Bits]
 
     def below(self, number: int, child: int) -> Bits:
         """The classes beyond a child on the trees of class `number`, as bits; none for class 0."""

@@ -102,15 +102,16 @@ def import_run(archive: Path, runs: Path, show: Callable[[str], None] = lambda _
         unpacked = Path(folder)
         try:
             with _Content(archive) as content:
-                tops: set[str] = set()
+                run_id = ""
                 # Others write to the disk meanwhile.
                 room = 9 * shutil.disk_usage(runs).free // 10
                 for file, member in _members(content, archive, room):
-                    for top in {PurePosixPath(member.name).parts[0]} - {_LOCK} - tops:
-                        tops.add(top)
-                        if len(tops) > 1:
+                    top = PurePosixPath(member.name).parts[0]
+                    if top not in (_LOCK, run_id):
+                        if run_id:
                             raise InputError(f"{archive}: 2 folders; expected that of a run or a sweep")
-                        for target in (runs / top, sweep_folder(runs, top)):
+                        run_id = top
+                        for target in (runs / run_id, sweep_folder(runs, run_id)):
                             if target.exists():
                                 raise InputError(f"{target}: exists; expected no run of that name")
                     content.budget = member.size
@@ -124,19 +125,18 @@ def import_run(archive: Path, runs: Path, show: Callable[[str], None] = lambda _
             raise InputError(
                 f"{archive}: {error}; expected an archive that cbcb export has written"
             ) from error
-        found = [path for path in unpacked.iterdir() if path.name != _LOCK]
-        if not found:
+        if not run_id:
             raise InputError(f"{archive}: no folder; expected that of a run or a sweep")
-        is_sweep = (found[0] / SWEEP_TABLE).is_file()
-        target = sweep_folder(runs, found[0].name) if is_sweep else runs / found[0].name
+        is_sweep = (unpacked / run_id / SWEEP_TABLE).is_file()
+        target = sweep_folder(runs, run_id) if is_sweep else runs / run_id
         lock = unpacked / _LOCK
         own = _CHECKOUT / _LOCK
         # A package that was installed elsewhere has no lock file.
         equal = lock.is_file() and own.is_file() and filecmp.cmp(lock, own, shallow=False)
         if not is_sweep:
-            read_manifest(RunLayout(found[0]))
+            read_manifest(RunLayout(unpacked / run_id))
         target.parent.mkdir(exist_ok=True)
-        found[0].rename(target)
+        (unpacked / run_id).rename(target)
     return target, equal
 
 

@@ -221,11 +221,8 @@ def _duplicates(captured: Captured) -> Measured:
     if counted.doubled is not None:
         return _share(counted.doubled, counted.frames - counted.lost)
     # A router may send the same frame more than once: copies are those beyond.
-    crossings, sendings = (
-        captured.on_link["digest"].value_counts(),
-        captured.by_router["digest"].value_counts(),
-    )
-    crossings, sendings = crossings.align(sendings, join="inner")
+    crossings = captured.on_link["digest"].value_counts()
+    crossings, sendings = crossings.align(captured.by_router["digest"].value_counts(), join="inner")
     copies = (crossings - sendings).clip(lower=0)
     return _share(int(copies.sum()), int((crossings - copies).sum()))
 

@@ -73,5 +73,9 @@ def _verdict(cases: Sequence[dict[str, str]]) -> str:
     """Returns how many of the judged cases hold, and how many are undecided."""
     judged = [row["holds"] for row in cases if row["holds"] != "shown"]
     undecided = sum(UNDECIDED in row["measured"] for row in cases)
-    held = [f"{judged.count('yes')}/{len(judged)}"] if judged else []
-    return ", ".join([*held, *([f"{undecided} undecided"] if undecided else [])]) or "shown"
+    parts = []
+    if judged:
+        parts.append(f"{judged.count('yes')}/{len(judged)}")
+    if undecided:
+        parts.append(f"{undecided} undecided")
+    return ", ".join(parts) or "shown"

@@ -82,7 +82,8 @@ class Leakage(Reproduction, page="leakage"):
                 x="messages seen",
                 paper={
                     f"published, not hardened: {100 * share:g} %": share
-                    for share, _ in filter(None, [_PUBLISHED.get(name)])
+                    for attack, (share, _) in _PUBLISHED.items()
+                    if attack == name
                 },
                 points=True,
             )

@@ -64,7 +64,7 @@ def apart(places: Mapping[int, Point], mark: float, width: float, height: float)
 def _near(points: NDArray[np.float64], distance: float) -> NDArray[np.int64]:
     """Returns the pairs of points nearer than a distance, each once."""
     # Along the longer side, so that few points are at equal places.
-    side = points[:, np.ptp(points, axis=0).argmax()] if len(points) else points[:, 0]
+    side = points[:, np.ptp(points, axis=0).argmax()]
     order = np.argsort(side)
     across = side[order]
     # Of each point, those behind it that are near enough along that side.
