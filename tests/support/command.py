@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from captures.rundir import RunLayout
+from testbed.results.conclude import account_run
 from testbed.support.run_state import ProcessId
+from testbed.terminal.progress import Progress
 from tests.support.paths import ROOT
 from tests.support.polling import poll
 
@@ -96,6 +100,13 @@ class Held:
         summary: dict[str, Any] = json.loads(self.folder.summary.read_text())
         assert summary["verdict"] == "holds", summary["verdict_reasons"]
         return summary
+
+
+def accounted(run_dir: Path) -> dict[str, Any]:
+    """Judges a run and accounts for it on DuckDB in this process, without a report; returns the summary."""
+    account_run(run_dir, "", Progress(Console(quiet=True)), "duckdb")
+    summary: dict[str, Any] = json.loads(RunLayout(run_dir).summary.read_text())
+    return summary
 
 
 def output_of(*arguments: str, stdin: str = "", timeout_s: float = 400) -> str:
