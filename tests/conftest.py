@@ -32,11 +32,14 @@ def pytest_collection() -> Generator[None, object, object]:
 _FIRST = (
     "tests/spark/",
     "tests/unit/figures/",
-    "tests/emulation/test_stock_kernel.py",
     "tests/emulation/test_mutations.py",
+    "tests/emulation/test_outages.py",
+    "tests/emulation/test_parity.py",
+    "tests/emulation/test_security.py",
+    "tests/emulation/test_stock_kernel.py",
 )
 #: Modules of emulations that read the same runs (the fixture `emulated`).
-_OF_SHARED_RUNS = {f"tests/emulation/test_{name}.py" for name in ("attention", "mutations", "privacy", "run")}
+_OF_SHARED_RUNS = {f"tests/emulation/test_{name}.py" for name in ("mutations", "parity", "security")}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -54,7 +54,7 @@ def test_both_frameworks_give_the_same_rules_and_epochs(held: Start) -> None:
     seen = {}
     for framework in FRAMEWORKS:
         chosen = f'[broadcast]\nframework = "{framework}"\n'
-        network = held("ring,4", "--no-account", more=chosen)
+        network = held("ring,4", more=chosen)
         output_of("link", "--run", network.tag, "0", "1", "down")
         _committed(network, 2)
         run(["ovs-vsctl", f"--db=unix:{network.own}/switches/0.sock", "del-controller", switch_name(3)])
@@ -69,7 +69,7 @@ def test_both_frameworks_give_the_same_rules_and_epochs(held: Start) -> None:
 
 
 def test_a_hub_replicates_to_exactly_the_named_ports_over_pages(held: Start) -> None:
-    network = held(f"star,{LEAVES + 1}", "--no-account")
+    network = held(f"star,{LEAVES + 1}")
     running = Running.find(network.tag)
     neighbours = running.topology.neighbours(0)
     received: Counter[int] = Counter()
@@ -125,7 +125,7 @@ def test_a_hub_replicates_to_exactly_the_named_ports_over_pages(held: Start) -> 
 
 def test_no_other_user_can_pass_for_a_switch(held: Start) -> None:
     """The controller listens on a socket that its own user alone may open, and no part on a port."""
-    network = held("line,2", "--no-account")
+    network = held("line,2")
     socket = network.own / "switches" / "controller"
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     connect = f"import socket; socket.socket(socket.AF_UNIX).connect({str(socket)!r})"

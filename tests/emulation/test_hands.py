@@ -22,7 +22,7 @@ from tornado.websocket import websocket_connect
 from captures.pcap.reader import PcapReader
 from captures.rundir.faults import read_commands
 from tests.support.applications import application_events
-from tests.support.command import CBCB, Cbcb, Held, left_behind, output_of
+from tests.support.command import CBCB, Cbcb, Held, example, left_behind, output_of
 from tests.support.paths import DOCS, ROOT
 from tests.support.polling import TIMEOUT, poll
 
@@ -100,7 +100,21 @@ def test_the_documented_session_works_and_is_accounted_for(held: Callable[..., H
 # Applications: `cbcb pub` and `cbcb sub`, accounted for like any other application.
 
 
-def test_a_published_message_reaches_the_subscriber(
+#: Example -> what it prints. The applications' order of arrival is not fixed; what they agree on is.
+EXAMPLES = {
+    "sensors.py": [
+        "5 readings",
+        'quantity = "temperature" and celsius > 23.0: [24.0, 31.5]',
+        'quantity = "temperature" and room = "lab": [18.5, 24.0]',
+    ],
+    "monitoring.py": [
+        "severity above 6: [('agent-0', 7), ('agent-0', 9), ('agent-1', 7), ('agent-1', 9)]",
+        "severity above 8: [('agent-0', 9), ('agent-1', 9)]",
+    ],
+}
+
+
+def test_examples_and_a_published_message_reach_subscribers(
     cbcb: Callable[..., Cbcb], held: Callable[..., Held]
 ) -> None:
     run = held("ring,5")
@@ -145,9 +159,10 @@ def test_a_published_message_reaches_the_subscriber(
     for _ in range(3):
         output_of("pub", "0", 'dest = "ORD", price = 500')
 
+    assert {name: example(name) for name in EXAMPLES} == EXAMPLES
     summary = run.end()
-    assert summary["messages_sent"] >= 5
-    assert summary["deliveries_made"] >= 2
+    assert summary["messages_sent"] >= 5 + 5 + 2 * 2 * 6
+    assert summary["deliveries_made"] >= 2 + 4 + 6
     assert [line["node"] for line in left()] == [1]
     judged = [json.loads(line) for line in run.folder.oracle.read_text().splitlines()]
     assert not [line for line in judged if line["app"] == "doomed" and line["sent_ns"] > left_ns]

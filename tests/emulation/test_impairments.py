@@ -60,7 +60,7 @@ def test_properties_that_events_and_commands_change_are_measured_beside_those_re
         pytest.skip("this kernel has netem, or neither TBF nor nftables egress with dup")
     file = tmp_path / "impaired.toml"
     file.write_text(_experiment())
-    held = Held(cbcb("run", str(file), "--hold", "--engine", "duckdb"))
+    held = Held(cbcb("run", str(file), "--hold", "--no-account"))
     held.wait()
     run = held.folder
     planned = sum('"send_message"' in line for line in run.workload.read_text().splitlines())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ Start = Callable[..., Cbcb]
 BUSY = str(Path(__file__).with_name("busy.toml"))
 
 
-@pytest.fixture
+@contextmanager
 def burners() -> Iterator[None]:
     """A process for each processor that does nothing but burn its time.
 
@@ -99,8 +100,7 @@ def _pid_of(run: Cbcb, node: int) -> int | None:
     return None
 
 
-@pytest.mark.usefixtures("burners")
-def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(cbcb: Start) -> None:
+def test_a_rate_that_is_too_fast_is_invalid_and_a_loaded_machine_slows_a_governed_one(cbcb: Start) -> None:
     fixed = cbcb("run", BUSY, "--engine", "duckdb")
     status, output = fixed.wait()
     found = reasons(folder_of(fixed))
@@ -113,8 +113,9 @@ def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(cb
     assert summary["verdict_reasons"][0] == "the machine was too slow"
     assert "nobody asked" not in output
 
-    governed = cbcb("run", BUSY, "--no-account", "--set", "time_scale=auto")
-    governed.ends()
+    with burners():
+        governed = cbcb("run", BUSY, "--no-account", "--set", "time_scale=auto")
+        governed.ends()
     folder = folder_of(governed)
     assert reasons(folder) == []
     run = RunLayout(folder)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.verdict import HOLDS
+from captures.rundir import RunLayout
+from captures.rundir.summary import SUMMARY_KEYS, read_summary
 from tests.support.attention_experiment import experiment
 from tests.support.command import PRIVATE_RING5
 from tests.support.evidence import copy_of, judged, replayed
@@ -19,14 +21,18 @@ pytestmark = pytest.mark.emulation
 @pytest.fixture(scope="module")
 def run_of(emulated: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Returns the run folder of an emulation by its name in the catalogue."""
-    subscriptions = tmp_path_factory.getbasetemp() / "eon.toml"
+    subscriptions = tmp_path_factory.getbasetemp() / "eon-whole.toml"
 
     def folder(name: str) -> Path:
         if name == ATTENTION:
-            return emulated(str(experiment(subscriptions, "eon", 3)), "--engine", "duckdb")
+            return emulated(str(experiment(subscriptions, "eon", 3)), "--no-account")
         return emulated(*{MESSAGES: ("ring5",), PRIVATE: PRIVATE_RING5}[name])
 
     return folder
+
+
+def test_every_documented_key_is_there(run_of: Callable[[str], Path]) -> None:
+    assert set(SUMMARY_KEYS) == set(read_summary(RunLayout(run_of(MESSAGES))))
 
 
 @pytest.mark.parametrize("name", EMULATED)

@@ -21,7 +21,7 @@ from captures.rundir.measures import read_lag
 from router.recording.replay import state_at
 from testbed.experiments.config.load import find_experiment
 from tests.support.applications import deliveries_so_far
-from tests.support.command import CBCB, STATE, Cbcb, committed, left_behind, output_of
+from tests.support.command import CBCB, STATE, Cbcb, accounted, committed, left_behind, output_of
 from tests.support.network_namespaces import held_by_others, network_namespaces
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll
@@ -135,7 +135,7 @@ EVENTS = ["link_down 0-1", "link_down 2-3", "link_up 2-3", "link_up 0-1", "node_
 
 @pytest.fixture(scope="module")
 def run_dir(emulated: Callable[..., Path]) -> Path:
-    return emulated("recovery", "--engine", "duckdb")
+    return emulated("recovery", "--no-account")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -227,7 +227,13 @@ def test_ctrl_c_leaves_a_folder_that_can_be_accounted_for_and_nothing_else(cbcb:
     assert [reason for reason in others if not reason.startswith("none of ")] == []
 
 
-def test_a_held_network_whose_terminal_is_closed_is_accounted_for(tmp_path: Path) -> None:
+def test_the_next_run_cleans_what_a_dead_one_left_and_is_accounted_for_when_its_terminal_is_closed(
+    cbcb: Start, tmp_path: Path
+) -> None:
+    dead = cbcb("run", *LONG)
+    state = _routers_up(dead)
+    dead.kill()
+    dead.wait()
     ours, terminal = os.openpty()
     arguments = ["run", "ring5", "--hold", "--engine", "duckdb", "--runs", str(tmp_path)]
     # The process leads a session whose terminal it is, and gets SIGHUP from the kernel.
@@ -242,8 +248,10 @@ def test_a_held_network_whose_terminal_is_closed_is_accounted_for(tmp_path: Path
         printed += os.read(ours, 65536)
     os.close(ours)
     assert process.wait(TIMEOUT) == 0
-    (folder,) = (path.parent for path in tmp_path.glob("*/manifest.json"))
-    assert json.loads(RunLayout(folder).summary.read_text())["verdict"] == "holds"
+    assert b"removed what 1 dead runs had left" in printed
+    assert left_behind(state) == []
+    (summary,) = tmp_path.glob("*/summary.json")
+    assert json.loads(summary.read_text())["verdict"] == "holds"
 
 
 def test_ctrl_c_in_the_bring_up_has_a_status_of_its_own_and_leaves_nothing(cbcb: Start) -> None:
@@ -286,16 +294,6 @@ def _devices(namespace: int) -> list[str]:
     listing = ["nsenter", f"--net=/proc/self/fd/{namespace}", "ip", "-json", "link"]
     listed = subprocess.run(listing, pass_fds=[namespace], capture_output=True, check=True)
     return [link["ifname"] for link in json.loads(listed.stdout)]
-
-
-def test_the_next_run_cleans_what_a_dead_one_left(cbcb: Start) -> None:
-    dead = cbcb("run", *LONG)
-    state = _routers_up(dead)
-    dead.kill()
-    dead.wait()
-    output = cbcb("run", "ring5", "--set", "duration_s=61", "--no-account").ends()
-    assert "removed what 1 dead runs had left" in output
-    assert left_behind(state) == []
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -350,4 +348,4 @@ def test_two_runs_at_once_do_not_disturb_each_other(cbcb: Start) -> None:
     folders = {path.name for path in runs[0].runs.iterdir()}
     assert len(folders) == 2
     for name in folders:
-        cbcb("account", name, "--engine", "duckdb").ends()
+        assert accounted(runs[0].runs / name)["verdict"] == "holds"

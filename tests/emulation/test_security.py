@@ -37,7 +37,7 @@ from router.wire.header import (
 )
 from testbed.support.names import port_device
 from tests.support.applications import application_events
-from tests.support.command import PRIVATE_RING5, Cbcb, Held, elsewhere, output_of
+from tests.support.command import PRIVATE_RING5, Cbcb, Held, accounted, elsewhere, output_of
 from tests.support.guarded import head
 from tests.support.packets import read_trailer
 from tests.support.plaintext import captured_bytes, plain_forms
@@ -134,8 +134,8 @@ def test_forged_and_replayed_frames_change_nothing(
         assert [each.status()["table"] for each in (victim, other)] == tables
         assert victim.status()["epoch"] == epoch
     network.run.interrupt()
-    network.run.wait()
-    summary = json.loads(run.summary.read_text())
+    network.run.ends()
+    summary = accounted(run.path)
     assert summary["deliveries_made"] == summary["deliveries_expected"] == 2
     named = "in the name of node 1"
     untagged = [f"router {n} refused 3 frames {named}: untagged" for n in (0, 2)]
@@ -250,7 +250,7 @@ _LOOKED_S = 2.0
 
 def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb]) -> None:
     """The restarted controller begins above the routers, and takes their frames all the same."""
-    running = cbcb("run", str(_ROTATED), "--engine", "duckdb")
+    running = cbcb("run", str(_ROTATED), "--no-account")
     run = RunLayout(Path(running.state()["run_dir"]))
     poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
     keys = [read_keys(run.network_keys)]
@@ -262,7 +262,7 @@ def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb])
     assert first != last
     assert first not in {key.key_id for key in keys[-1].keys}
     running.ends()
-    summary = json.loads(run.summary.read_text())
+    summary = accounted(run.path)
     assert (summary["verdict"], summary["frames_refused"], summary["frames_replayed"]) == ("holds", [], [])
     assert summary["deliveries_made"] > 20
     events = _controller_events(run)
@@ -297,7 +297,9 @@ def test_the_verdict_holds_and_captures_have_no_plaintext(
     run = RunLayout(emulated(*PRIVATE_RING5))
     summary = json.loads(run.summary.read_text())
     assert summary["verdict"] == "holds"
-    assert summary["deliveries_expected"] == summary["deliveries_made"] > 0
+    # Near a change of a predicate, which takes as long as the machine needs, either outcome is right.
+    assert summary["deliveries_made"] >= summary["deliveries_decided"] > 0
+    assert summary["false_negatives_after_convergence"] == 0
     assert summary["reconciliation"]["routers"]["differences"] == []
     events = application_events(run.path)
     causes = {event["cause"] for event in events if event["event"] == "discard"}

@@ -52,13 +52,27 @@ _COLUMNS = ("routing.scheme", "verdict", "messages_sent", "deliveries_made", "me
 _EXPECTED = [("pif", "holds", 3, 2, 2), ("flooding", "holds", 3, 2, 6)]
 
 
-def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> None:
+def test_a_sweep_emulates_a_workload_file_under_each_scheme_and_accounts_again_if_spark_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounted = []
+
+    def ending(run_dir: Path, *others: Any) -> Measured:
+        accounted.append(run_dir)
+        if len(accounted) == 1:
+            threading.Thread(target=_end_spark).start()
+        return kept(run_dir, *others)
+
+    monkeypatch.setattr(runner, "kept", ending)
     (tmp_path / "three.wl").write_text(_WORKLOAD)
     path = tmp_path / "s.toml"
     path.write_text(_SPEC)
     folder = tmp_path / "swept"
     swept = api.sweep(path, folder=folder, master="local[1]")
     assert (swept.complaints, swept.unfinished) == ([], 0)
+    # The first run twice.
+    first, *others = accounted
+    assert (len(accounted), others.count(first)) == (3, 1)
     assert [tuple(row[column] for column in _COLUMNS) for row in swept.runs.to_pylist()] == _EXPECTED
     runs = sorted(each.name for each in (folder / "runs").iterdir())
     assert len(runs) == 2
@@ -107,26 +121,6 @@ def test_a_sweep_over_machines_outlives_a_worker(tmp_path: Path) -> None:
     assert [tuple(row[column] for column in _COLUMNS) for row in rows] == _EXPECTED
     hosts = [read_manifest(RunLayout(each))["machine"] for each in swept.glob("runs/[0-9]*")]
     assert hosts == ["m2", "m2"]
-
-
-def test_a_run_is_accounted_for_again_if_spark_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    accounted = []
-
-    def ending(run_dir: Path, *others: Any) -> Measured:
-        accounted.append(run_dir)
-        if len(accounted) == 1:
-            threading.Thread(target=_end_spark).start()
-        return kept(run_dir, *others)
-
-    monkeypatch.setattr(runner, "kept", ending)
-    (tmp_path / "three.wl").write_text(_WORKLOAD)
-    path = tmp_path / "s.toml"
-    path.write_text(_SPEC.partition("[grid]")[0])
-    swept = api.sweep(path, folder=tmp_path / "swept", master="local[1]")
-    assert (swept.complaints, swept.unfinished) == ([], 0)
-    assert [row["verdict"] for row in swept.runs.to_pylist()] == ["holds"]
-    assert len(accounted) == 2
-    assert accounted[0] == accounted[1]
 
 
 def _end_spark() -> None:

@@ -26,7 +26,7 @@ from tests.support.polling import poll
 CBCB = [sys.executable, "-P", "-m", "testbed.cli.main"]
 
 #: Arguments of `cbcb run` for the private emulation that several tests share.
-PRIVATE_RING5 = ("ring5", "--set", "privacy.mode=bloom", "--set", "duration_s=120", "--engine", "duckdb")
+PRIVATE_RING5 = ("ring5", "--set", "privacy.mode=bloom", "--set", "duration_s=120", "--no-account")
 STATE = Path("/run/cbcb")
 
 
@@ -93,11 +93,10 @@ class Held:
         poll(lambda: committed(self.folder.path), 300, "routers have trees")
 
     def end(self) -> dict[str, Any]:
-        """Ends the run, whose verdict holds, and returns its summary."""
+        """Ends a run that was started with `--no-account`, whose verdict holds; returns its summary."""
         self.run.interrupt()
-        status, printed = self.run.wait()
-        assert status == 0, printed
-        summary: dict[str, Any] = json.loads(self.folder.summary.read_text())
+        self.run.ends()
+        summary = accounted(self.folder.path)
         assert summary["verdict"] == "holds", summary["verdict_reasons"]
         return summary
 
@@ -116,6 +115,21 @@ def output_of(*arguments: str, stdin: str = "", timeout_s: float = 400) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def example(name: str) -> list[str]:
+    """Runs a program of examples/ to the end; returns the lines that it printed."""
+    done = subprocess.run(
+        [sys.executable, f"examples/{name}"],
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout.splitlines()
 
 
 def elsewhere(cbcb: Callable[..., Cbcb], run: RunLayout, folder: Path) -> Path:
