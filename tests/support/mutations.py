@@ -64,7 +64,9 @@ PLAIN = (MESSAGES, SIMULATED)
 PULLED = (ATTENTION, SIMULATED_ATTENTION)
 #: Those whose contents are no secret.
 READABLE = (*PLAIN, *PULLED)
-ALL = (*EMULATED, *SIMULATIONS)
+#: The private emulation has the same files as that with messages, with the same meaning but for contents.
+SERVICES = (MESSAGES, ATTENTION)
+ALL = (*SERVICES, *SIMULATIONS)
 Runs = tuple[str, ...]
 
 
@@ -273,7 +275,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _needed("manifest.json"),
         _unnoticed("an emulation calls itself a simulation",
             document("manifest.json", _set(datapath="simulated")),
-            "No number rests on it: the manifest lists the evidence.", EMULATED),
+            "No number rests on it: the manifest lists the evidence.", SERVICES),
         _unnoticed("the list of evidence is empty", document("manifest.json", _set(evidence=[])),
             "No other file says what the run must leave."),
         _unnoticed("the digests of the inputs are missing", document("manifest.json", _set(inputs={})),
@@ -330,9 +332,9 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _needed("capture.json"),
         _fails("a link is missing",
             document("capture.json", lambda found: found.remove(next(filter(_used, found)))),
-            "1 links without a capture; first: …", EMULATED),
+            "1 links without a capture; first: …", SERVICES),
         _fails("a capture is of another link", _capture(_set(u=3, v=4)), "captured frames that do not decode",
-            EMULATED),
+            SERVICES),
         _fails("`captured` is another", _capture(_set(captured=99)),
             f"{_FILES}: in the file: expected 99, …"),
         _fails("`received_by_filter` is another", _capture(_set(received_by_filter=99)),
@@ -341,7 +343,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             "captures: 3 frames dropped before they were read"),
     ),
     applications.APPLICATIONS: (
-        _gone("logs/applications/r2.jsonl", EMULATED),
+        _gone("logs/applications/r2.jsonl", SERVICES),
         _fails("all are gone", without(_LOGS), _UNRECORDED, MESSAGING),
         _fails("all are gone", without(_LOGS), "evidence is missing: logs/applications/…", PULLED),
         _fails("node 2, which only receives, has no records", drop(_LOGS, every=True, node=2),
@@ -381,12 +383,12 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             "The member alone knows why it discarded a message.", (PRIVATE,)),
     ),
     faults.COMMANDS: (
-        _gone("logs/commands.jsonl", EMULATED),
+        _gone("logs/commands.jsonl", SERVICES),
         _unnoticed("a command that makes a link lose frames is added", _as("logs/commands.jsonl", _LOSSY),
             "No other file has the commands of the user. Such a link is not compared with switches."),
     ),
     faults.FAULTS: (
-        _gone("logs/faults.jsonl", EMULATED),
+        _gone("logs/faults.jsonl", SERVICES),
         _fails("the loss of a router is added", _as("logs/faults.jsonl", _FAULT),
             "the run ended at 3.5 s: it ended"),
     ),
@@ -423,7 +425,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             event="epoch_started"), "An epoch may start when the run ends."),
         _unnoticed("a counter of frames is another",
             alter(_CONTROLLER, lambda each: each["frames_sent"].update(TABLE=9), event="counters"),
-            "Nobody else counts frames between the controller and switches.", EMULATED),
+            "Nobody else counts frames between the controller and switches.", SERVICES),
     ),
     routing_tables.ROUTING_TABLES: (
         _gone(_TABLES),
@@ -439,13 +441,13 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
     run_files.ROUTERS: (
         _unnoticed("a counter is another",
             document("logs/routers/r1.counters.json", _plus("messages_sent", 1)),
-            "Nobody reads it after the run: counters/routers.json has the counters.", EMULATED),
+            "Nobody reads it after the run: counters/routers.json has the counters.", SERVICES),
     ),
     run_files.RECORDINGS: (
-        _gone("recordings/r2.rec", EMULATED),
-        _emptied("recordings/r2.rec", "", " is empty", EMULATED),
+        _gone("recordings/r2.rec", SERVICES),
+        _emptied("recordings/r2.rec", "", " is empty", SERVICES),
         Mutation("one is cut short", truncated("recordings/*.rec", 50), FAILS, "are beyond the recording",
-            EMULATED, replayed),
+            SERVICES, replayed),
     ),
     measures.ROUTERS: (
         _needed(_ROUTERS),
@@ -467,12 +469,12 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("`messages_unwanted` is another", _counter("messages_unwanted"),
             "all routers: messages_unwanted: expected …, found …", PLAIN),
         Mutation("`messages_unmatched` is another", _counter("messages_unmatched"), FAILS,
-            "r…: messages_unmatched: live …, replayed …", EMULATED, replayed),
+            "r…: messages_unmatched: live …, replayed …", SERVICES, replayed),
         _unnoticed("`dropped` has a frame more", _of_router(lambda each: each["dropped"].update(no_tree=1)),
             "No other evidence says why a router took no notice of a frame.", SIMULATIONS),
         Mutation("`dropped` has a frame more", _of_router(lambda each: each["dropped"].update(no_tree=1)),
-            FAILS, "r1: dropped …: live …, replayed …", EMULATED, replayed),
-        *(Mutation(f"`{name}` is another", _counter(name), FAILS, f"r…: {name}: live …, replayed …", EMULATED,
+            FAILS, "r1: dropped …: live …, replayed …", SERVICES, replayed),
+        *(Mutation(f"`{name}` is another", _counter(name), FAILS, f"r…: {name}: live …, replayed …", SERVICES,
             replayed) for name in ("srs_issued", "urs_applied", "predicates_widened", "custody_lost")),
     ),
     measures.SWITCHES: (
@@ -494,27 +496,27 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             for name in ("rx_dropped", "tx_dropped")),
     ),
     measures.DROPS: (
-        _gone(_DROPS, EMULATED),
-        _emptied(_DROPS, "{}\n", " is empty", EMULATED),
+        _gone(_DROPS, SERVICES),
+        _emptied(_DROPS, "{}\n", " is empty", SERVICES),
         _fails("a switch is missing", document(_DROPS, lambda found: found.pop("1")),
-            f"evidence is missing: {_DROPS}: node 1", EMULATED),
+            f"evidence is missing: {_DROPS}: node 1", SERVICES),
         _unnoticed("`no_room` is missing", document(_DROPS, lambda found: found["1"].pop("no_room", None)),
-            "The kernel datapath and some containers do not count it.", EMULATED),
+            "The kernel datapath and some containers do not count it.", SERVICES),
         _fails("a switch had no room for a frame",
             document(_DROPS, lambda found: found["1"].update(no_room=1)),
-            "1 frames that switches lost: …", EMULATED),
+            "1 frames that switches lost: …", SERVICES),
     ),
     measures.LAG: (
-        Mutation("it is gone", without("lag.json"), INVALID, "lag.json is missing", EMULATED),
+        Mutation("it is gone", without("lag.json"), INVALID, "lag.json is missing", SERVICES),
         Mutation("a router was late",
             document("lag.json", lambda found: found["parts"][0].update(lag_s=99.0)), INVALID,
-            "routers (first of all that of node 0): 99 s of experiment time late", EMULATED),
+            "routers (first of all that of node 0): 99 s of experiment time late", SERVICES),
         _fails("the lag of a router is missing", document("lag.json", lambda found: found["parts"].pop(0)),
-            "lag.json: no lag of router 0", EMULATED),
+            "lag.json: no lag of router 0", SERVICES),
         *(_fails(f"the lag of the {part} is missing", _without_lag(part), f"lag.json: no lag of {part}",
             (MESSAGES,)) for part in ("captures", "switches", "workload")),
         _fails("the bound is another", document("lag.json", _set(bound_s=1e6)),
-            "lag.json: 1e+06 s is not the bound of the experiment", EMULATED),
+            "lag.json: 1e+06 s is not the bound of the experiment", SERVICES),
     ),
     measures.TIMINGS: (_needed("timings.json"), _emptied("timings.json", "{}\n", " is empty")),
     measures.SIMULATION: (
@@ -543,7 +545,7 @@ NO_EVIDENCE: dict[RunFile, str] = {
 }
 _GROUPS = {
     ALL: "all",
-    EMULATED: "emulations",
+    SERVICES: "emulations",
     SIMULATIONS: "simulations",
     MESSAGING: "messaging",
     PLAIN: "plain",
