@@ -25,7 +25,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(STEPS)
 def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicate | int]]]) -> None:
     content = Plain()
@@ -48,7 +48,7 @@ def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicat
         assert selected(table.local) == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(1, 3), PREDICATES | st.just(NOTHING)), max_size=8))
 @example([(1, parse_predicate("x = 1")), (1, NOTHING), (1, parse_predicate("x = 1"))])
 def test_a_large_p0_loses_nothing_before_it_is_narrowed(changes: list[tuple[int, Predicate]]) -> None:

@@ -138,7 +138,7 @@ def a_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(worlds(most=7, extra=6), STEPS, PREDICATES, st.booleans(), st.sampled_from(VARIANTS))
 def test_a_replay_answers_as_the_router_did(
     world: World, steps: Steps, held: Predicate, ends: bool, options: RouterOptions

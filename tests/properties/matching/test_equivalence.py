@@ -100,21 +100,21 @@ def test_histories(name: str) -> None:
 
 #: Few and large predicates; many and small ones; few words, so that much matches; `any`, `!=` and the like.
 SHAPES = {
-    "few interfaces": MatchingWorkload(600, 4, 10_000),
-    "many interfaces": MatchingWorkload(600, 150, 10_000),
+    "few interfaces": MatchingWorkload(600, 4, 4_000),
+    "many interfaces": MatchingWorkload(600, 150, 4_000),
     "few words": MatchingWorkload(
-        300, 60, 10_000, filter_constraints=(2, 5), message_attributes=(3, 8), words=9, integers=4
+        300, 60, 4_000, filter_constraints=(2, 5), message_attributes=(3, 8), words=9, integers=4
     ),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_engine_is_naive_on_ten_thousand_messages(shape: str) -> None:
+def test_every_engine_is_naive_on_thousands_of_messages(shape: str) -> None:
     table, messages = draw_table(SHAPES[shape]), list(draw_messages(SHAPES[shape]))
     naive = NaiveMatcher()
     naive.load(table)
     expected = [naive.match(message) for message in messages]
-    assert sum(map(bool, expected)) > 1000
+    assert sum(map(bool, expected)) > 400
     for name in VARIANTS:
         engine = factory(name)
         engine.load(table)

@@ -43,7 +43,7 @@ _BY_POLICY = replace(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(250))
+@settings(max_examples=cases(125))
 @given(
     worlds(extra=6),
     STEPS,
@@ -94,7 +94,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(400))
+@settings(max_examples=cases(200))
 @given(worlds(3, 7), st.booleans())
 def test_requests_while_trees_change_lose_nobody(scheme: str, world: World, reuse: bool) -> None:
     """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
@@ -125,7 +125,7 @@ def test_requests_while_trees_change_lose_nobody(scheme: str, world: World, reus
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(500))
+@settings(max_examples=cases(250))
 @given(worlds(3, 7, 4), st.booleans(), st.sampled_from(get_args(RequestPolicyName)))
 def test_a_receiver_that_narrows_and_widens_is_never_lost(
     scheme: str, world: World, reuse: bool, policy: RequestPolicyName
