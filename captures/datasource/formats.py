@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from captures.datasource import views
-from captures.datasource.opening import options_and_view
+from captures.datasource.opening import view_of
 from captures.datasource.options import OptionError, ReadOptions, errors_in_one_line, read_options
 from captures.datasource.packet_writer import packet_writer
 from captures.datasource.streaming import GrowingCaptures, PartGroup
@@ -66,7 +66,7 @@ def captured_frames(spark: SparkSession, run: Path, partitions: int = DEFAULT_PA
         OSError: a capture file is missing.
     """
     captures = capture_paths(RunLayout(run.resolve()))
-    view = views.View(views.FRAMES, tuple(COLUMNS), captures=captures)
+    view = views.View(ReadOptions(view=views.FRAMES, columns=tuple(COLUMNS)), captures)
     files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
     groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
 
@@ -86,13 +86,12 @@ def captured_frames(spark: SparkSession, run: Path, partitions: int = DEFAULT_PA
 class CaptureReader(DataSourceReader):
     """Reads finished captures."""
 
-    def __init__(self, options: ReadOptions, view: views.View) -> None:
-        self._options = options
+    def __init__(self, view: views.View) -> None:
         self._view = view
 
     def partitions(self) -> Sequence[PartGroup]:
         """The parts that can hold rows within the bounds, in groups of about equal size."""
-        options, view = self._options, self._view
+        options, view = self._view.options, self._view
         with errors_in_one_line():
             files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
             total = sum(entry.size for entry in files)
@@ -130,14 +129,14 @@ class PcapSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with errors_in_one_line():
-            return CaptureReader(*self._of_schema(schema))
+            return CaptureReader(self._of_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         with errors_in_one_line():
-            options, view = self._of_schema(schema)
+            view = self._of_schema(schema)
             if view.name == views.FILES:
                 raise OptionError(f"{self.name()}: option view: {views.FILES} cannot be streamed")
-            return GrowingCaptures(options, replace(view, growing=True))
+            return GrowingCaptures(replace(view, growing=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with errors_in_one_line():
@@ -147,13 +146,13 @@ class PcapSource(DataSource):
                 )
             return packet_writer(self.options, schema, overwrite=overwrite)
 
-    def _of_schema(self, schema: StructType) -> tuple[ReadOptions, views.View]:
-        """The options, and the table with the columns of a schema: the user's, or that of `schema`.
+    def _of_schema(self, schema: StructType) -> views.View:
+        """The table with the columns of a schema: the user's, or that of `schema`.
 
         Raises:
             OptionError: the table has no such column, or one of another type.
         """
-        options, view = options_and_view(self.name(), self.options)
+        view = view_of(self.name(), self.options)
         known = self._views[view.name]
         for column in schema.fields:
             if column.name not in known:
@@ -164,7 +163,7 @@ class PcapSource(DataSource):
             expected, found = spark_type(known[column.name][0]), column.dataType.simpleString()
             if found != expected.replace(" ", ""):
                 raise OptionError(f"{self.name()}: schema: {column.name} is {found}; expected {expected}")
-        return options, replace(view, columns=tuple(column.name for column in schema.fields))
+        return view.changed(columns=tuple(column.name for column in schema.fields))
 
 
 class CbcbSource(PcapSource):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from msgspec import structs
 
-from captures.datasource.options import OptionError, ReadOptions, read_columns, read_options
-from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View, view_of
+from captures.datasource.options import OptionError, read_columns, read_options
+from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import PACKET_COLUMNS
 from captures.frames.index import read_index
@@ -30,8 +28,8 @@ FLOWS_SQL = resources(__package__).joinpath("flows.sql").read_text(encoding="utf
 FLOWS_READ = [name for name in PACKET_COLUMNS if re.search(rf"\b{name}\b", FLOWS_SQL)]
 
 
-def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions, View]:
-    """The checked options of a format, and the table that they describe.
+def view_of(source: str, given: Mapping[str, str]) -> View:
+    """The table that the options of a format describe.
 
     Args:
         source: `pcap`, or `cbcb`, whose paths may be those of run folders.
@@ -41,9 +39,8 @@ def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions
         RunFolderError: the list of captures of a run, or its topology, is missing or malformed.
     """
     options = read_options(source, given, PCAP_VIEWS if source == "pcap" else CBCB_VIEWS)
-    view = view_of(options)
     if source == "pcap":
-        return options, view
+        return View(options)
     paths: list[str] = []
     identities: dict[str, CaptureIdentity] = {}
     for path in options.paths:
@@ -54,8 +51,7 @@ def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions
             paths.append(path)
     # The folder of a run's captures need not exist yet.
     of_runs = frozenset(paths) - frozenset(options.paths)
-    options = structs.replace(options, paths=tuple(paths), may_be_missing=of_runs)
-    return options, replace(view, captures=identities)
+    return View(options, identities).changed(paths=tuple(paths), may_be_missing=of_runs)
 
 
 def open_captures(
@@ -88,10 +84,11 @@ def open_captures(
     if columns is not None:
         written["columns"] = ",".join(columns)
     source = "cbcb" if view in CBCB_VIEWS and view not in PCAP_VIEWS else "pcap"
-    settings, table = options_and_view(source, written)
-    files = settings.files()
+    table = view_of(source, written)
     parts = [
-        part for file in files for part in read_index(file.path) or [FilePart(file.path, size=file.size)]
+        part
+        for file in table.options.files()
+        for part in read_index(file.path) or [FilePart(file.path, size=file.size)]
     ]
     return pa.RecordBatchReader.from_batches(table.schema, table.read_all(parts))
 

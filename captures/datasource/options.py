@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -53,33 +52,6 @@ def errors_in_one_line() -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Limits of the packets to read.
-
-    Attributes:
-        first_ns, last_ns: only packets captured in [first_ns, last_ns] (None: no bound).
-        types: only CBCB frames of these types (None: any packet).
-        links: only captures of the links with these indices (None: any capture).
-    """
-
-    first_ns: int | None = None
-    last_ns: int | None = None
-    types: frozenset[str] | None = None
-    links: frozenset[int] | None = None
-
-    def needs_part(self, part: FilePart) -> bool:
-        """Whether a part can hold a packet within the bounds, as far as its index tells."""
-        if part.first_ns is not None and part.last_ns is not None:
-            if self.first_ns is not None and part.last_ns < self.first_ns:
-                return False
-            if self.last_ns is not None and part.first_ns > self.last_ns:
-                return False
-        if self.types is not None and part.types is not None:
-            return not self.types.isdisjoint(TYPES.get(number) for number in part.types)
-        return True
-
-
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The checked options of one use of a data source; each has a meaning, for docs/reference/pcap-source.md.
 
@@ -89,7 +61,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     path: Annotated[str | None, "file, directory, glob or URI; `load` sets it"] = None
-    paths: Annotated[tuple[str, ...], "JSON list of paths; `load` sets it"]
+    paths: Annotated[tuple[str, ...], "JSON list of paths; `load` sets it"] = ()
     view: Annotated[str, "the table to read"]
     bin_seconds: Annotated[
         float, "width of the time bins of view `traffic`; default 1", Meta(ge=1e-9, lt=9e9)
@@ -99,7 +71,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str,
         "treatment of packets that do not decode and of damaged files: `PERMISSIVE` (the default; see "
         "below), `DROPMALFORMED` (no rows for these packets) or `FAILFAST` (an error)",
-    ]
+    ] = PERMISSIVE
     ignore_corrupt_files: Annotated[
         bool, "whether to skip files that are no captures or cannot be read: `true` or `false`"
     ] = False
@@ -144,12 +116,15 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         size = re.match(_SIZE, self.max_bytes_per_trigger or "")
         return None if size is None else int(size[1]) * _UNITS[size[2].lower()]
 
-    @property
-    def bounds(self) -> Bounds:
-        """Limits of the rows to read."""
-        return Bounds(
-            self.from_ns, None if self.until_ns is None else self.until_ns - 1, self.types, self.links
-        )
+    def needs(self, part: FilePart) -> bool:
+        """Whether a part can hold a packet within the bounds, as far as its index tells."""
+        if self.from_ns is not None and part.last_ns is not None and part.last_ns < self.from_ns:
+            return False
+        if self.until_ns is not None and part.first_ns is not None and part.first_ns >= self.until_ns:
+            return False
+        if self.types is not None and part.types is not None:
+            return not self.types.isdisjoint(TYPES.get(number) for number in part.types)
+        return True
 
     def files(self) -> list[FileEntry]:
         """The files that exist at the time of the call.

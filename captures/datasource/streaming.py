@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from captures.datasource.options import ReadOptions, errors_in_one_line
+from captures.datasource.options import errors_in_one_line
 from captures.datasource.views import MalformedPacketError, View
 from captures.frames.parts import CapturedFragments, Carried, FilePart, group_parts
 from captures.pcap import PcapError
@@ -66,10 +66,10 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Batches end behind the last whole record, or where the limit of a batch is reached.
     """
 
-    def __init__(self, options: ReadOptions, view: View) -> None:
-        self._options = options
+    def __init__(self, view: View) -> None:
+        self._options = view.options
         # A batch that cannot be read must fail, so that Spark reads it again: no later batch has its packets.
-        self._view = replace(view, skip_bad_files=False, skip_missing_files=False)
+        self._view = view.changed(ignore_corrupt_files=False, ignore_missing_files=False)
         self._reached: Offset = {}
         # Path -> entry and position of a file that held nothing beyond the position.
         self._idle: dict[str, tuple[FileEntry, int]] = {}
@@ -98,7 +98,7 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Offset:
         """The end of the whole records in the files, within the limit of a batch.
 
-        With `skip_bad_files`, a file that cannot be read keeps its position.
+        With `ignoreCorruptFiles`, a file that cannot be read keeps its position.
 
         Args:
             start: offset from which to walk; None: the offset of the last call.

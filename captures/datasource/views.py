@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
-from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, Bounds, ReadOptions
+from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, ReadOptions
 from captures.datasource.packet_view import NOT_ETHERNET, PacketDecoder, file_health
 from captures.frames import CaptureIdentity
 from captures.frames.columns import (
@@ -49,29 +50,29 @@ class MalformedPacketError(PcapError):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table to be made of capture files: its columns, and which rows.
+    """A table to be made of capture files.
 
     Attributes:
-        name: `packets`, `frames`, `traffic` or `files`.
-        columns: names of the columns, in order.
-        skip_bad_files: whether to skip files that are no captures; otherwise they are errors.
-        skip_missing_files: whether to skip files that do not exist any more; otherwise they are errors.
-        mode: treatment of packets that do not decode, one of `MODES`.
-        growing: whether the files are being written: then an unfinished record at the end is no defect.
-        bin_ns: width of the time bins of `traffic`.
+        options: its name, its columns, and which rows.
         captures: path -> the capture of a run that the file holds (views `frames` and `traffic`).
-        bounds: limits of the rows.
+        growing: whether the files are being written: then an unfinished record at the end is no defect.
     """
 
-    name: str
-    columns: tuple[str, ...]
-    skip_bad_files: bool = False
-    growing: bool = False
-    bin_ns: int = 1_000_000_000
+    options: ReadOptions
     captures: Mapping[str, CaptureIdentity] = field(default_factory=dict)
-    bounds: Bounds = field(default_factory=Bounds)
-    skip_missing_files: bool = False
-    mode: str = PERMISSIVE
+    growing: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.options.view
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.options.columns
+
+    def changed(self, **options: Any) -> View:
+        """The table with other options."""
+        return replace(self, options=structs.replace(self.options, **options))
 
     @property
     def schema(self) -> pa.Schema:
@@ -85,9 +86,10 @@ class View:
 
     def needs(self, part: FilePart) -> bool:
         """Whether a part can hold rows within the bounds, as far as is known without reading the part."""
-        if self.bounds.links is not None and self.identity(part.path).link not in self.bounds.links:
+        links = self.options.links
+        if links is not None and self.identity(part.path).link not in links:
             return False
-        return self.name == FILES or self.bounds.needs_part(part)
+        return self.name == FILES or self.options.needs(part)
 
     def read(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """The rows of a part within the bounds; no batch is empty.
@@ -119,7 +121,7 @@ class View:
             PcapError, OSError: as `read`.
         """
         # With FAILFAST, an error names the file of the packet.
-        together = self.name != FILES and self.mode != FAILFAST
+        together = self.name != FILES and self.options.mode != FAILFAST
         for small, some in groupby(parts, lambda part: together and part.size <= SMALL_BYTES):
             if not small:
                 for part in some:
@@ -147,10 +149,10 @@ class View:
         """
         batch = self._chosen(decoders[0].together(decoders, joined, inside), path)
         if batch.num_rows:
-            yield traffic(batch, self.columns, self.bin_ns) if self.name == TRAFFIC else batch
+            yield traffic(batch, self.columns, self.options.bin_ns) if self.name == TRAFFIC else batch
 
     def _blocks(self, part: FilePart) -> Iterator[Block]:
-        """The packets of a part, up to its end or to the damage that `skip_bad_files` allows.
+        """The packets of a part, up to its end or to the damage that the options allow.
 
         Raises:
             PcapError, OSError: as `read`.
@@ -162,12 +164,12 @@ class View:
         try:
             yield from reader.blocks()
         except FileNotFoundError:
-            if not self.skip_missing_files:
+            if not self.options.ignore_missing_files:
                 raise
         except (PcapError, OSError):
-            if not self.skip_bad_files:
+            if not self.options.ignore_corrupt_files:
                 raise
-        if reader.defect and self.mode == FAILFAST:
+        if reader.defect and self.options.mode == FAILFAST:
             raise MalformedPacketError(f"{part.path}: {reader.defect}")
         if reader.defect:
             warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
@@ -184,49 +186,37 @@ class View:
         """The columns to decode: also those that the choice of rows needs."""
         if self.name == TRAFFIC:
             return COUNTED_COLUMNS
-        needed = ["type"] if self.bounds.types is not None and self.name != PACKETS else []
-        if self.mode != PERMISSIVE:
+        needed = ["type"] if self.options.types is not None and self.name != PACKETS else []
+        if self.options.mode != PERMISSIVE:
             needed += ["undecodable", "packet"]
         return (*self.columns, *(name for name in needed if name not in self.columns))
 
     def _inside(self, block: Block) -> Mask | None:
         """Which packets of a block were captured within the bounds of time; None: all."""
-        first, last = self.bounds.first_ns, self.bounds.last_ns
-        if first is None and last is None:
+        from_ns, until_ns = self.options.from_ns, self.options.until_ns
+        if from_ns is None and until_ns is None:
             return None
         inside = block.time_ns != NO_TIME
-        if first is not None:
-            inside &= block.time_ns >= first
-        if last is not None:
-            inside &= block.time_ns <= last
+        if from_ns is not None:
+            inside &= block.time_ns >= from_ns
+        if until_ns is not None:
+            inside &= block.time_ns < until_ns
         return None if np.all(inside) else inside
 
     def _chosen(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
         """The required columns of the rows of a file that the bounds and the mode admit."""
-        if self.bounds.types is not None and self.name != PACKETS:
-            inside = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
+        if self.options.types is not None and self.name != PACKETS:
+            inside = pc.is_in(batch.column("type"), pa.array(sorted(self.options.types), pa.string()))
             batch = batch.filter(inside)
-        if self.mode != PERMISSIVE:
+        if self.options.mode != PERMISSIVE:
             # A packet of another link type is well-formed.
             malformed = pc.fill_null(pc.not_equal(batch.column("undecodable"), NOT_ETHERNET), False)
-            if self.mode == DROPMALFORMED:
+            if self.options.mode == DROPMALFORMED:
                 batch = batch.filter(pc.invert(malformed))
             elif pc.any(malformed).as_py():
                 row = batch.filter(malformed).slice(0, 1).to_pylist()[0]
                 raise MalformedPacketError(f"{path}: packet {row['packet']}: {row['undecodable']}")
         return batch if self.name == TRAFFIC else batch.select(list(self.columns))
-
-
-def view_of(options: ReadOptions) -> View:
-    return View(
-        options.view,
-        options.columns,
-        options.ignore_corrupt_files,
-        bin_ns=options.bin_ns,
-        bounds=options.bounds,
-        skip_missing_files=options.ignore_missing_files,
-        mode=options.mode,
-    )
 
 
 def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from captures.datasource.formats import CaptureReader
-from captures.datasource.opening import options_and_view
+from captures.datasource.opening import view_of
 from captures.rundir import RunLayout
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.frames import Body, FrameType, SenderRequest
@@ -75,8 +75,8 @@ def _show(name: str, measured: list[tuple[int, float]]) -> None:
 
 def _read(path: Path, options: dict[str, str], *, compiled: bool) -> tuple[int, float]:
     """Returns the frames, and the processor seconds for reading and decoding."""
-    options_of, view = options_and_view("cbcb", {"path": str(path), **options})
-    parts = [part for group in CaptureReader(options_of, view).partitions() for part in group.parts]
+    view = view_of("cbcb", {"path": str(path), **options})
+    parts = [part for group in CaptureReader(view).partitions() for part in group.parts]
     frames, started = 0, time.process_time()
     with loops(compiled=compiled):
         for batch in view.read_all(parts):

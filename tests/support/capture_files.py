@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from captures.datasource.options import ReadOptions
+from captures.datasource.views import View
+from captures.frames import CaptureIdentity
 
 #: time_ns, bytes of the packet.
 Packet = tuple[int, bytes]
+
+
+def made_view(
+    name: str, columns: Iterable[str], captures: Mapping[str, CaptureIdentity] | None = None, **options: Any
+) -> View:
+    """A table of captures; `options` as of `ReadOptions`."""
+    return View(ReadOptions(view=name, columns=tuple(columns), **options), captures or {})
 
 
 def pcap(packets: Sequence[Packet], order: str = "<", nano: bool = True, link_type: int = 1) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 
 from scapy.layers.l2 import Ether
 
-from captures.datasource.views import FRAMES, View
+from captures.datasource.views import FRAMES
 from captures.frames.columns import COLUMNS, NUMBER, VALUE_TYPES
 from captures.frames.parts import FilePart
 from router.predicates import Message, Predicate, type_of
@@ -38,6 +38,7 @@ from router.wire.frames import (
 )
 from router.wire.header import HEADER_LENGTH, DecodeError, decode_header, node_address
 from router.wire.layers import CBCB
+from tests.support.capture_files import made_view
 from tests.support.compiled_loops import WAYS, loops
 from tests.support.fuzz import cases
 from tests.support.mutated_frames import mutated
@@ -112,7 +113,7 @@ def _by_scapy(frame: bytes) -> Outcome:
 
 def _by_spark(capture: Path, columns: Sequence[str], compiled: bool) -> list[dict[str, Any]]:
     """The rows of the decoder that Spark's workers run, with or without compiled loops."""
-    view = View(FRAMES, tuple(columns))
+    view = made_view(FRAMES, [*columns])
     with loops(compiled=compiled):
         return [row for batch in view.read(FilePart(str(capture))) for row in batch.to_pylist()]
 

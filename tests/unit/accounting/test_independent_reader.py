@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.datasource.views import FRAMES, View
+from captures.datasource.views import FRAMES
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS
 from captures.frames.parts import FilePart
@@ -33,7 +33,7 @@ from router.wire.frames import (
 )
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from testbed.experiments.config.load import find_experiment, load_experiment
-from tests.support.capture_files import pcap
+from tests.support.capture_files import made_view, pcap
 from tests.support.independent import tables
 from tests.support.independent.frames import Capture, packets
 from tests.support.paths import ROOT
@@ -169,7 +169,7 @@ def test_the_golden_vectors_have_the_columns_of_the_documents(
     frames = [end + b"\x88\xb5" + payload for end in ends for payload in _PAYLOADS]
     path.write_bytes(pcap(list(enumerate(frames))))
     names = [name for name in COLUMNS if name != "time"]
-    view = View(FRAMES, tuple(names), captures={str(path): identity})
+    view = made_view(FRAMES, names, {str(path): identity})
     fields = {name: getattr(identity, name) for name in ("name", "kind", "u", "v", "node", "link")}
     found = [row for batch in view.read(FilePart(str(path))) for row in batch.to_pylist()]
     assert _rows(found, names) == _rows((row for row, _ in Capture(**fields, path=path).rows()), names)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.datasource.views import FRAMES, TRAFFIC, View
+from captures.datasource.views import FRAMES, TRAFFIC
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COUNTED_COLUMNS, SCHEMA, TRAFFIC_COLUMNS
 from captures.frames.decoder import FrameDecoder
@@ -24,7 +24,7 @@ from router.predicates import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address, port_addresses
-from tests.support.capture_files import enhanced, interface, section
+from tests.support.capture_files import enhanced, interface, made_view, section
 from tests.support.compiled_loops import WAYS, loops
 from tests.support.mutated_frames import mutated
 from tests.support.whole_frames import encode
@@ -114,7 +114,7 @@ def test_traffic_counts_every_frame_once(tmp_path: Path, capture: CaptureIdentit
     path.write_bytes(_capture(Random(f"traffic/{capture.name}"), 4500))
 
     def rows(view: str, columns: Iterable[str]) -> list[dict[str, Any]]:
-        read = View(view, tuple(columns), captures={str(path): capture}, bin_ns=10)
+        read = made_view(view, [*columns], {str(path): capture}, bin_seconds=1e-8)
         return [row for batch in read.read(FilePart(str(path))) for row in batch.to_pylist()]
 
     expected, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from captures.datasource import streaming
 from captures.datasource.options import ReadOptions, read_options
 from captures.datasource.streaming import GrowingCaptures
-from captures.datasource.views import CBCB_VIEWS, FRAMES, PCAP_VIEWS, View, view_of
+from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS, View
 from captures.frames import CaptureIdentity
 from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry
@@ -29,7 +28,7 @@ Offset = dict[str, Any]
 
 def _following(path: Path, **options: str) -> GrowingCaptures:
     chosen = read_options("pcap", {"path": str(path), "columns": "file,packet", **options}, PCAP_VIEWS)
-    return GrowingCaptures(chosen, replace(view_of(chosen), growing=True))
+    return GrowingCaptures(View(chosen, growing=True))
 
 
 def _latest(following: GrowingCaptures, start: Offset, *limit: Any) -> Offset:
@@ -231,5 +230,5 @@ def test_links_that_an_option_excludes_are_not_read(tmp_path: Path) -> None:
         for link, name in enumerate(("good", "bad"))
     }
     options = read_options("cbcb", {"path": str(tmp_path), "links": "0"}, CBCB_VIEWS)
-    view = View(FRAMES, ("type",), growing=True, captures=captures, bounds=options.bounds)
-    assert list(GrowingCaptures(options, view).latestOffset({})) == [str(tmp_path / "good.pcap")]
+    view = View(options, captures, growing=True)
+    assert list(GrowingCaptures(view).latestOffset({})) == [str(tmp_path / "good.pcap")]

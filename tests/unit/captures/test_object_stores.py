@@ -14,13 +14,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType, TimestampType
 
 from captures.datasource.formats import CaptureReader, CbcbSource, PcapSource
-from captures.datasource.opening import options_and_view
+from captures.datasource.opening import view_of
 from captures.datasource.options import OptionError
 from captures.datasource.packet_writer import PacketWriter, packet_writer
-from captures.datasource.views import View
 from captures.frames.index import index_file
 from captures.pcap.reader import PcapReader, Record
-from tests.support.capture_files import pcap
+from tests.support.capture_files import made_view, pcap
 from tests.support.run_folder import good_run
 
 _FIRST, _SECOND = pcap([(1, bytes(60))]), pcap([(2, bytes(60)), (3, bytes(60))])
@@ -65,8 +64,8 @@ def settings(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _rows(uri: str, source: type[PcapSource] = PcapSource, **options: str) -> list[dict[str, Any]]:
-    made, view = options_and_view(source.name(), {"path": uri, **options})
-    parts = [part for group in CaptureReader(made, view).partitions() for part in group.parts]
+    view = view_of(source.name(), {"path": uri, **options})
+    parts = [part for group in CaptureReader(view).partitions() for part in group.parts]
     return sorted(
         (row for batch in view.read_all(parts) for row in batch.to_pylist()), key=lambda row: str(row)
     )
@@ -97,7 +96,7 @@ def test_a_remote_file_is_split(settings: str) -> None:
     uri = f"s3://bucket/run/host-1.pcap{settings}"
     parts = index_file(uri, 500)
     assert len(parts) > 3
-    view = View("packets", ("packet",))
+    view = made_view("packets", ("packet",))
     numbers = [row["packet"] for part in parts for batch in view.read(part) for row in batch.to_pylist()]
     assert numbers == [each + 1 for each in range(len(good_run().pcaps["host-1"]))]
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from scapy.layers.l2 import Ether
 
 import captures
 from captures.datasource.formats import CbcbSource, PcapSource
-from captures.datasource.opening import options_and_view
+from captures.datasource.opening import view_of
 from captures.datasource.options import OptionError, read_options
-from captures.datasource.views import PCAP_VIEWS, MalformedPacketError, view_of
+from captures.datasource.views import PCAP_VIEWS, MalformedPacketError, View
 from captures.frames.columns import PACKET_COLUMNS
 from captures.frames.parts import FilePart
 from captures.pcap import PcapError
@@ -207,7 +206,7 @@ def test_modes_say_what_becomes_of_a_file_that_ends_in_a_record(tmp_path: Path) 
 @pytest.mark.parametrize(("given", "message"), cases_beside(__file__)["malformed_options"])
 def test_malformed_options_are_errors(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        options_and_view("pcap", {"path": "x", **given})
+        view_of("pcap", {"path": "x", **given})
 
 
 def test_files_are_chosen_by_the_time_of_their_change(tmp_path: Path) -> None:
@@ -231,7 +230,7 @@ def test_missing_paths_are_no_error_where_they_are_ignored(tmp_path: Path) -> No
         read_options("pcap", {"paths": paths}, PCAP_VIEWS).files()
     options = read_options("pcap", {"paths": paths, "ignoreMissingFiles": "true"}, PCAP_VIEWS)
     assert [entry.path for entry in options.files()] == [str(tmp_path / "a.pcap")]
-    gone = replace(view_of(options), columns=("time_ns",))
+    gone = View(options).changed(columns=("time_ns",))
     assert list(gone.read(FilePart(str(tmp_path / "gone.pcap")))) == []
 
 

@@ -15,9 +15,9 @@ from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.layers.ppp import HDLC, PPP, PPPoE
 
-from captures.datasource.views import PACKETS, View
+from captures.datasource.views import PACKETS
 from captures.frames.parts import FilePart
-from tests.support.capture_files import pcap
+from tests.support.capture_files import made_view, pcap
 from tests.support.compiled_loops import WAYS, loops
 from tests.support.wire_tshark import needs_tshark
 
@@ -114,7 +114,7 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     path.write_bytes(pcap([(1, packet) for packet in packets], link_type=link_type))
     with loops(compiled=compiled):
-        batches = list(View(PACKETS, columns).read(FilePart(str(path))))
+        batches = list(made_view(PACKETS, columns).read(FilePart(str(path))))
     return [tuple(row[name] for name in columns) for batch in batches for row in batch.to_pylist()]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from captures.datasource.options import DROPMALFORMED, Bounds
+from captures.datasource.options import DROPMALFORMED
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, PACKET_COLUMNS, TRAFFIC_COLUMNS
@@ -32,12 +32,12 @@ from router.predicates import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import ETHERTYPE, ROUTER_DESTINATION, node_address
-from tests.support.capture_files import pcap, pcapng
+from tests.support.capture_files import made_view, pcap, pcapng
 from tests.support.compiled_loops import loops
 from tests.support.run_folder import START_NS, asked_run
 from tests.vectors.wire_vectors import WHOLE
 
-VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
+VIEWS = [made_view(PACKETS, [*PACKET_COLUMNS]), made_view(FRAMES, [*COLUMNS])]
 
 
 def _packets() -> list[tuple[int, bytes]]:
@@ -105,7 +105,7 @@ def test_the_types_of_a_reader_are_those_of_the_column(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     ethernet = bytes.fromhex("030000000001") + node_address(0) + b"\x88\xb5"
     path.write_bytes(pcap([(at, ethernet + vector.payload) for at, vector in enumerate(WHOLE)]))
-    view = View(FRAMES, ("type", "encoded"), bounds=Bounds(types=frozenset({"MSG"})))
+    view = made_view(FRAMES, ("type", "encoded"), types=frozenset({"MSG"}))
     families = [vector.frame.type in (FrameType.MSG, FrameType.XMSG) for vector in WHOLE]
     for parts in ([FilePart(str(path))], index_file(str(path), 300)):
         rows = _rows(view, parts)
@@ -191,24 +191,24 @@ def test_bounds_leave_out_parts_and_files(tmp_path: Path) -> None:
     path.write_bytes(pcap(packets))
     parts = index_file(str(path), 700)
 
-    def needed(bounds: Bounds) -> list[FilePart]:
-        view = View(FRAMES, tuple(COLUMNS), bounds=bounds)
-        return [part for part in parts if view.needs(part)]
+    def needed(**bounds: Any) -> list[FilePart]:
+        chosen = made_view(FRAMES, COLUMNS, **bounds)
+        return [part for part in parts if chosen.needs(part)]
 
-    assert needed(Bounds()) == parts
-    assert needed(Bounds(types=frozenset({"SR"}))) == [part for part in parts if 3 in (part.types or ())]
-    assert needed(Bounds(types=frozenset({"RA", "UR"}))) == []
-    early = needed(Bounds(last_ns=packets[3][0]))
+    assert needed() == parts
+    assert needed(types=frozenset({"SR"})) == [part for part in parts if 3 in (part.types or ())]
+    assert needed(types=frozenset({"RA", "UR"})) == []
+    early = needed(until_ns=packets[3][0] + 1)
     assert 0 < len(early) < len(parts)
-    assert needed(Bounds(first_ns=packets[-1][0] + 1)) == []
-    assert needed(Bounds(links=frozenset({3}))) == []
+    assert needed(from_ns=packets[-1][0] + 1) == []
+    assert needed(links=frozenset({3})) == []
 
 
 def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
     path, packets = tmp_path / "a.pcap", _packets()
     path.write_bytes(pcap(packets))
     first, last = packets[10][0], packets[20][0]
-    view = View(FRAMES, tuple(COLUMNS), bounds=Bounds(first + 1, last))
+    view = made_view(FRAMES, [*COLUMNS], from_ns=first + 1, until_ns=last + 1)
     everything = _rows(VIEWS[1], [FilePart(str(path))])
     assert _rows(view, [FilePart(str(path))]) == everything[11:21]
     # Blocks that are passed over give their fragments to messages that end later.
@@ -271,18 +271,18 @@ def _identities(names: Iterable[str]) -> dict[str, CaptureIdentity]:
     return {name: (host, link)[number % 2] for number, name in enumerate(names)}
 
 
-_LATE = Bounds(first_ns=START_NS + 120_000_000)
+_LATE_NS = START_NS + 120_000_000
 _VIEWS = (
-    View(PACKETS, tuple(PACKET_COLUMNS)),
-    View(PACKETS, ("time_ns", "packet", "ip_src", "file")),
-    View(PACKETS, ("length",), mode=DROPMALFORMED),
-    View(PACKETS, ("offset", "file"), bounds=_LATE),
-    View(FRAMES, tuple(COLUMNS)),
-    View(FRAMES, ("to_node", "attributes"), bounds=_LATE),
-    View(FRAMES, ("undecodable", "packet", "predicate"), mode=DROPMALFORMED),
-    View(FRAMES, ("capture", "time_ns"), bounds=Bounds(types=frozenset({"MSG"}))),
-    View(TRAFFIC, tuple(TRAFFIC_COLUMNS)),
-    View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=_LATE),
+    made_view(PACKETS, [*PACKET_COLUMNS]),
+    made_view(PACKETS, ("time_ns", "packet", "ip_src", "file")),
+    made_view(PACKETS, ("length",), mode=DROPMALFORMED),
+    made_view(PACKETS, ("offset", "file"), from_ns=_LATE_NS),
+    made_view(FRAMES, [*COLUMNS]),
+    made_view(FRAMES, ("to_node", "attributes"), from_ns=_LATE_NS),
+    made_view(FRAMES, ("undecodable", "packet", "predicate"), mode=DROPMALFORMED),
+    made_view(FRAMES, ("capture", "time_ns"), types=frozenset({"MSG"})),
+    made_view(TRAFFIC, [*TRAFFIC_COLUMNS]),
+    made_view(TRAFFIC, [*TRAFFIC_COLUMNS], from_ns=_LATE_NS),
 )
 
 
@@ -319,7 +319,10 @@ def test_packets_without_a_byte_are_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([(1, b""), (2, b"")]))
     part = FilePart(str(path), size=56)
-    for view in (View(PACKETS, ("captured", "undecodable")), View(FRAMES, ("captured", "undecodable"))):
+    for view in (
+        made_view(PACKETS, ("captured", "undecodable")),
+        made_view(FRAMES, ("captured", "undecodable")),
+    ):
         assert _listed(view.read_all([part])) == _listed(view.read(part))
         assert [row["captured"] for row in _listed(view.read_all([part]))] == [0, 0]
 

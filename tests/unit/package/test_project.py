@@ -47,11 +47,11 @@ print(len(found), router.__file__, sorted(others))
 _READ = """
 import sys
 import pyspark_cbcb, pyspark_pcap
-from captures.datasource.opening import options_and_view
+from captures.datasource.opening import view_of
 from pyspark.sql.pandas.types import from_arrow_schema
 for source in (pyspark_pcap.DefaultSource, pyspark_cbcb.DefaultSource):
     made = source({"path": sys.argv[1]})
-    reader = made.reader(from_arrow_schema(options_and_view(source.name(), made.options)[1].schema))
+    reader = made.reader(from_arrow_schema(view_of(source.name(), made.options).schema))
     print(source.name(), sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)))
 """
 
