@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from captures.accounting.log_tables import application_tables, as_table, opening_predicates, oracle_table
 from captures.datasource.opening import open_captures
-from captures.frames.index import check_capture
 from captures.pcap.opening import is_compressed
+from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
@@ -235,7 +235,14 @@ class Inputs:
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:
     """The captures whose files end inside a record, and where."""
-    return {name: defect for name, path in files.items() if (defect := check_capture(path))}
+    found: dict[str, str] = {}
+    for name, path in files.items():
+        reader = PcapReader(path, link_type=None)
+        for _ in reader.blocks():
+            pass
+        if reader.defect is not None:
+            found[name] = reader.defect
+    return found
 
 
 def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> pa.Table:

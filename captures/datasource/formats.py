@@ -36,8 +36,7 @@ from captures.datasource.options import OptionError, ReadOptions, errors_in_one_
 from captures.datasource.packet_writer import packet_writer
 from captures.datasource.streaming import GrowingCaptures, PartGroup
 from captures.frames.columns import COLUMNS, spark_type
-from captures.frames.index import DEFAULT_PART_BYTES, split_files
-from captures.frames.parts import FilePart, group_parts
+from captures.frames.parts import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
 from captures.pcap.listing import FileEntry
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import capture_paths

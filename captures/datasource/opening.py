@@ -15,7 +15,6 @@ from captures.datasource.options import OptionError, read_columns, read_options
 from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import PACKET_COLUMNS
-from captures.frames.index import read_index
 from captures.frames.parts import FilePart
 from captures.pcap.listing import is_capture_name, local_matches
 from captures.rundir import RunLayout
@@ -85,11 +84,7 @@ def open_captures(
         written["columns"] = ",".join(columns)
     source = "cbcb" if view in CBCB_VIEWS and view not in PCAP_VIEWS else "pcap"
     table = view_of(source, written)
-    parts = [
-        part
-        for file in table.options.files()
-        for part in read_index(file.path) or [FilePart(file.path, size=file.size)]
-    ]
+    parts = [FilePart(file.path, size=file.size) for file in table.options.files()]
     return pa.RecordBatchReader.from_batches(table.schema, table.read_all(parts))
 
 

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from captures.frames.columns import TYPES
-from captures.frames.index import DEFAULT_PART_BYTES
-from captures.frames.parts import FilePart
+from captures.frames.parts import DEFAULT_PART_BYTES, FilePart
 from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.rundir.files import RunFolderError
@@ -117,7 +116,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return None if size is None else int(size[1]) * _UNITS[size[2].lower()]
 
     def needs(self, part: FilePart) -> bool:
-        """Whether a part can hold a packet within the bounds, as far as its index tells."""
+        """Whether a part can hold a packet within the bounds, as far as a walk tells."""
         if self.from_ns is not None and part.last_ns is not None and part.last_ns < self.from_ns:
             return False
         if self.until_ns is not None and part.first_ns is not None and part.first_ns >= self.until_ns:

@@ -1,20 +1,29 @@
 """Parts of capture files: what a task reads on its own, and what it must know of the packets before.
 
+Records of a capture carry no marks: their offsets are known only after a walk over all records from the
+start of the file. `parts_of` walks once, some 1 GB a second, and notes for each part the state that its
+reader needs: the blocks of the pcapng section that the part lies in, and the fragments of CBCB frames that
+are incomplete at its start. Reading all parts therefore gives the rows that reading the whole file gives. A
+part also has the least and greatest time and the CBCB frame types of its packets: queries can skip it.
+
 The fragments of CBCB frames in a capture are put together as a router does, by the time of their capture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from captures.pcap import LINKTYPE_ETHERNET
+from captures.pcap import LINKTYPE_ETHERNET, PcapError
 from captures.pcap.blocks import Block
-from captures.pcap.opening import open_bytes
+from captures.pcap.listing import FileEntry
+from captures.pcap.opening import is_compressed, open_bytes
+from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME
 from router.wire.header import (
     ETHERNET_HEADER_LENGTH,
@@ -28,6 +37,9 @@ from router.wire.intake import Key, Reassembler, frame_key
 
 _TYPE, _FRAGMENT_COUNT = HEADER_OFFSETS["type"], HEADER_OFFSETS["fragment_count"]
 
+#: Approximate bytes of a file that one task reads.
+DEFAULT_PART_BYTES = 128 * 1024 * 1024
+_WALKS_AT_ONCE = 2
 #: A packet that is read again: offset of its first byte in the file, bytes captured, time in ns.
 Carried = tuple[int, int, int]
 
@@ -143,6 +155,69 @@ def survey(block: Block) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
 def _u16(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     high: npt.NDArray[np.int64] = raw[at].astype(np.int64)
     return high << 8 | raw[at + 1]
+
+
+def parts_of(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart]:
+    """The parts of a file, each of about `part_bytes` bytes; at least one.
+
+    A compressed file has one part.
+
+    Raises:
+        PcapError, OSError: as `PcapReader`.
+    """
+    # Reading a later part of a compressed file means decompressing all that precedes it.
+    splits = not is_compressed(path)
+    reader = PcapReader(path, link_type=None)
+    fragments = CapturedFragments()
+    parts: list[FilePart] = []
+    part, packets = FilePart(path, types=()), 0
+    rows = max(1, min(65_536, part_bytes // 64))
+    for block in reader.blocks(min(max(1, part_bytes // 4), 4 * 1024 * 1024), rows):
+        packets += len(block.start)
+        size = reader.position - (part.start or 0)
+        part = replace(_extended(part, block, fragments.see(block)), end=reader.position, size=size)
+        if splits and size >= part_bytes:
+            parts.append(part)
+            held = fragments.held()
+            part = FilePart(path, reader.position, None, reader.context, held, types=(), before=packets)
+    if part.size or not parts:
+        parts.append(part)
+    # The reader of the last part reports a defect behind the last whole record.
+    parts[-1] = replace(parts[-1], end=None)
+    return parts
+
+
+def _extended(part: FilePart, block: Block, types: Sequence[int]) -> FilePart:
+    """The part with the times of a further block, and with the types of its CBCB frames."""
+    times = [ns for ns in (part.first_ns, part.last_ns) if ns is not None]
+    timed = block.time_ns[block.time_ns != NO_TIME]
+    times += [int(timed.min()), int(timed.max())] if len(timed) else []
+    known = tuple(sorted({*(part.types or ()), *types}))
+    return replace(part, first_ns=min(times, default=None), last_ns=max(times, default=None), types=known)
+
+
+def split_files(entries: Sequence[FileEntry], part_bytes: int, *, skip_bad: bool = False) -> list[FilePart]:
+    """The files in parts of about `part_bytes` bytes.
+
+    Compressed files, and files of up to one and a half times that size, stay whole. A file that is to be
+    split is walked, two files at a time.
+
+    Raises:
+        PcapError, OSError: as `PcapReader`, of a file that is walked, unless `skip_bad`.
+    """
+
+    def split(entry: FileEntry) -> list[FilePart]:
+        try:
+            if 2 * entry.size <= 3 * part_bytes or is_compressed(entry.path):
+                return [FilePart(entry.path, size=entry.size)]
+            return parts_of(entry.path, part_bytes)
+        except (PcapError, OSError):
+            if skip_bad:
+                return []
+            raise
+
+    with ThreadPoolExecutor(_WALKS_AT_ONCE) as pool:
+        return [part for parts in pool.map(split, entries) for part in parts]
 
 
 def group_parts(parts: Sequence[FilePart], groups: int) -> list[list[FilePart]]:

@@ -19,8 +19,6 @@ from pyarrow import fs
 
 from captures.pcap.opening import errors_of, is_uri, locate, split_uri
 
-#: Suffix of the name of an index file (`captures.frames.index`).
-INDEX_SUFFIX = ".index.json"
 #: Names of captures in directories, also with numbers (tcpdump -C) and compressed.
 _CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz|\.zst)?$", re.IGNORECASE)
 
@@ -45,8 +43,8 @@ def list_captures(
 ) -> list[FileEntry]:
     """The files that paths, URIs, directories and globs name, each once, sorted.
 
-    A path or glob may name any file. Globs, and `name_glob`, never match the index of a file that exists. A
-    file with several names (links, `..`) is listed under the shortest name that is no link.
+    A path or glob may name any file. A file with several names (links, `..`) is listed under the shortest
+    name that is no link.
 
     Args:
         name_glob: glob for the names of files in directories, hidden files excepted; None: names of captures.
@@ -288,7 +286,7 @@ def _files(place: _Place, top: _Found, name_glob: str | None, recursive: bool) -
 def _captures_in(
     tree: _Tree, inside: Sequence[_Found], name_glob: str | None, recursive: bool
 ) -> Iterator[_Found]:
-    for each in _but_indexes(inside):
+    for each in inside:
         if not each.directory:
             if is_capture_name(each.name, name_glob):
                 yield each
@@ -317,19 +315,9 @@ def _matches(tree: _Tree, folder: str, patterns: Sequence[str]) -> Iterator[_Fou
             if each.directory and not each.linked and not each.name.startswith("."):
                 yield from _matches(tree, each.path, patterns)
         return
-    for each in _but_indexes(inside):
+    for each in inside:
         if fnmatchcase(each.name, first) and (first.startswith(".") or not each.name.startswith(".")):
             if not rest:
                 yield each
             elif each.directory:
                 yield from _matches(tree, each.path, rest)
-
-
-def _but_indexes(found: Sequence[_Found]) -> list[_Found]:
-    """The files and directories without the indexes of files among them."""
-    names = {each.name for each in found}
-    return [
-        each
-        for each in found
-        if not (each.name.endswith(INDEX_SUFFIX) and each.name.removesuffix(INDEX_SUFFIX) in names)
-    ]

@@ -92,7 +92,7 @@ class PcapReader:
         before: packets of the file before `start`; None: unknown.
         start, end: limits of the part to read: the packets whose records begin in [start, end). Both lie
             between records. None: from the first record; to the end of the file.
-        context: offsets of the blocks of the section in which `start` lies (`captures.frames.index`).
+        context: offsets of the blocks of the section in which `start` lies (`captures.frames.parts`).
         growing: whether the file is being written: then an unfinished record at its end is no defect.
 
     Attributes:

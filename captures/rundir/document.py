@@ -7,7 +7,6 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from captures.pcap.listing import INDEX_SUFFIX
 from captures.rundir import (
     RunLayout,
     applications,
@@ -44,10 +43,6 @@ SIGNING_KEYS = RunFile(
     lambda run: [run.signing_keys],
     'The signing keys of a run with `[security] mode = "signed"`, drawn from the seed or derived from '
     "`security.signing_keys` (`router.security.signatures`).",
-)
-CAPTURE_INDEX = RunFile(
-    lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
-    "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
 )
 CONTROLLER_PROCESS = RunFile(
     lambda run: [run.controller_config, run.controller_state, run.controller_errors],
@@ -96,7 +91,6 @@ FILES: tuple[RunFile, ...] = (
     SIGNING_KEYS,
     clock.CLOCK,
     capture_list.CAPTURE_FILES,
-    CAPTURE_INDEX,
     capture_list.CAPTURES,
     applications.APPLICATIONS,
     faults.COMMANDS,

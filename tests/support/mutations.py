@@ -533,7 +533,6 @@ NO_EVIDENCE: dict[RunFile, str] = {
         (run_files.KEYS, run_files.NETWORK_KEYS, run_files.SIGNING_KEYS),
         "It is a secret; after the run nothing reads it.",
     ),
-    run_files.CAPTURE_INDEX: _RESULT,
     **dict.fromkeys((run_files.CONTROLLER_PROCESS, run_files.ROUTERS_PROCESS, run_files.SPARK), _PEOPLE),
     **dict.fromkeys(
         (

@@ -17,7 +17,6 @@ from pyspark.sql import (
 )
 
 from captures.datasource.formats import captured_frames, register
-from captures.frames.index import write_index
 from tests.support.capture_files import enhanced, interface, pcap, section
 from tests.support.run_folder import good_run
 
@@ -46,7 +45,6 @@ def test_packets_of_files_of_every_kind(tmp_path: Path, spark: SparkSession) -> 
         + enhanced(7, PACKETS[0][1], length=90)
         + enhanced(8, b"cooked", number=1)
     )
-    write_index(tmp_path / "a.pcap", 2000)
     read = spark.read.format("pcap").option("partitionBytes", 2000)
     packets = read.load([f"{tmp_path}/a.pcap", f"file://{tmp_path}/c.pcapng", f"{tmp_path}/*.gz"])
     assert packets.count() == 402

@@ -13,11 +13,9 @@ from pyarrow import fs
 
 from captures.datasource.opening import run_folders
 from captures.datasource.options import OptionError
-from captures.frames.index import write_index
 from captures.pcap import listing
 from captures.pcap.listing import is_capture_name, list_captures
 from captures.pcap.opening import locate, open_bytes, split_uri
-from tests.support.capture_files import pcap
 
 #: A folder, and what is below it -> how a user names it.
 _NAMINGS = {
@@ -123,21 +121,6 @@ def test_a_file_is_found_once_whatever_its_names(tmp_path: Path, monkeypatch: py
     assert found("link") == ["link/b.pcap"]
     assert found(".", recursive=True) == ["d/a.pcap", "e/deep/b.pcap", "e/x.pcap", "x.pcap"]
     assert found("link/../deep", "link") == ["link/b.pcap"]
-
-
-def test_an_index_is_no_capture(tmp_path: Path) -> None:
-    capture = tmp_path / "t.pcap"
-    capture.write_bytes(pcap([(1, b"x" * 60)]))
-    index = write_index(capture)
-    (tmp_path / "other.index.json").write_text("{}")
-    for folder in (str(tmp_path), f"file://{tmp_path}"):
-        assert [Path(entry.path).name for entry in list_captures([f"{folder}/t*"])] == ["t.pcap"]
-        assert [Path(entry.path).name for entry in list_captures([f"{folder}/**"])] == [
-            "other.index.json", "t.pcap",
-        ]  # fmt: skip
-        assert [Path(entry.path).name for entry in list_captures([folder], "t*")] == ["t.pcap"]
-    # Asked for by its name, it is what was asked for.
-    assert [entry.path for entry in list_captures([str(index)])] == [str(index)]
 
 
 def test_names_in_no_encoding_do_not_matter(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from captures.datasource.formats import CaptureReader, CbcbSource, PcapSource
 from captures.datasource.opening import view_of
 from captures.datasource.options import OptionError
 from captures.datasource.packet_writer import PacketWriter, packet_writer
-from captures.frames.index import index_file
+from captures.frames.parts import parts_of
 from captures.pcap.reader import PcapReader, Record
 from tests.support.capture_files import made_view, pcap
 from tests.support.run_folder import good_run
@@ -94,7 +94,7 @@ def test_frames_of_a_uri_are_those_of_the_file(settings: str, tmp_path: Path) ->
 
 def test_a_remote_file_is_split(settings: str) -> None:
     uri = f"s3://bucket/run/host-1.pcap{settings}"
-    parts = index_file(uri, 500)
+    parts = parts_of(uri, 500)
     assert len(parts) > 3
     view = made_view("packets", ("packet",))
     numbers = [row["packet"] for part in parts for batch in view.read(part) for row in batch.to_pylist()]

@@ -1,10 +1,8 @@
-"""Reading all parts, or files together, equals reading each file; the index; parts that bounds rule out."""
+"""Reading all parts, or files together, equals reading each file; parts that bounds rule out."""
 
 from __future__ import annotations
 
 import gzip
-import json
-import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +20,7 @@ from captures.datasource.options import DROPMALFORMED
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, PACKET_COLUMNS, TRAFFIC_COLUMNS
-from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
-from captures.frames.parts import CapturedFragments, FilePart, balance
+from captures.frames.parts import CapturedFragments, FilePart, balance, parts_of, split_files
 from captures.pcap import blocks
 from captures.pcap.blocks import Block
 from captures.pcap.listing import FileEntry, list_captures
@@ -82,7 +79,7 @@ def test_split_reads_equal_unsplit_reads_at_every_cut(
     carried = defects = 0
     for size in range(len(content) - 400, len(content) + 1):
         path.write_bytes(content[:size])
-        parts = index_file(str(path), 700)
+        parts = parts_of(str(path), 700)
         assert len(parts) > 3
         carried += any(part.carry for part in parts)
         whole = PcapReader(path)
@@ -107,56 +104,39 @@ def test_the_types_of_a_reader_are_those_of_the_column(tmp_path: Path) -> None:
     path.write_bytes(pcap([(at, ethernet + vector.payload) for at, vector in enumerate(WHOLE)]))
     view = made_view(FRAMES, ("type", "encoded"), types=frozenset({"MSG"}))
     families = [vector.frame.type in (FrameType.MSG, FrameType.XMSG) for vector in WHOLE]
-    for parts in ([FilePart(str(path))], index_file(str(path), 300)):
+    for parts in ([FilePart(str(path))], parts_of(str(path), 300)):
         rows = _rows(view, parts)
         assert [row["type"] for row in rows] == ["MSG"] * sum(families)
         assert {row["encoded"] for row in rows} == {True, False}
 
 
-def test_an_index_is_used_until_its_file_changes(tmp_path: Path) -> None:
+def test_a_file_is_walked_where_it_is_to_be_split(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap(_packets()))
     entry = FileEntry(str(path), path.stat().st_size)
     assert split_files([entry], 10**6) == [FilePart(str(path), size=entry.size)]
-    write_index(path, 700)
-    parts = split_files([entry], 10**6)
-    assert parts == index_file(str(path), 700)
+    parts = split_files([entry], 700)
+    assert parts == parts_of(str(path), 700)
     assert {number for part in parts for number in part.types or ()} == {1, 3}
     assert [part.first_ns for part in parts] == sorted(part.first_ns or 0 for part in parts)
-    os.utime(path, ns=(1, 1))
-    assert read_index(str(path)) is None
-    index = write_index(path)
-    index.write_text(json.dumps({"version": 1}))
-    assert read_index(str(path)) is None
 
 
 def test_a_compressed_file_is_one_part(tmp_path: Path) -> None:
     plain, compressed = tmp_path / "a.pcap", tmp_path / "b.pcap.gz"
     plain.write_bytes(pcap(_packets()))
     compressed.write_bytes(gzip.compress(plain.read_bytes()))
-    write_index(compressed, 700)
     (part,) = split_files([FileEntry(str(compressed), compressed.stat().st_size)], 700)
     assert (part.start, part.end) == (None, None)
-    # Filters leave it out by the times and types that it has.
-    parts = index_file(str(plain), 700)
+    # Filters leave it out by the times and types that a walk finds.
+    (walked,) = parts_of(str(compressed), 700)
+    parts = parts_of(str(plain), 700)
     assert len(parts) > 3
-    assert (part.first_ns, part.last_ns) == (parts[0].first_ns, parts[-1].last_ns)
-    assert set(part.types or ()) == {number for each in parts for number in each.types or ()}
+    assert (walked.first_ns, walked.last_ns) == (parts[0].first_ns, parts[-1].last_ns)
+    assert set(walked.types or ()) == {number for each in parts for number in each.types or ()}
     for view in VIEWS:
         rows = [row | {"file": None, "capture": None} for row in _rows(view, [part])]
         expected = [row | {"file": None, "capture": None} for row in _rows(view, [FilePart(str(plain))])]
         assert rows == expected
-
-
-def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(pcap(_packets())[:-1])
-    defect = check_capture(path)
-    assert defect is not None
-    assert read_index(str(path)) is None
-    monkeypatch.setattr("captures.frames.index.DEFAULT_PART_BYTES", 1000)
-    assert check_capture(path) == defect
-    assert read_index(str(path)) == index_file(str(path), 1000)
 
 
 @settings(max_examples=30)
@@ -167,7 +147,7 @@ def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.pcap"
         path.write_bytes(pcap(packets))
-        parts = index_file(str(path), 700)
+        parts = parts_of(str(path), 700)
         assert len(parts) > 3
         assert _rows(VIEWS[1], parts) == _rows(VIEWS[1], [FilePart(str(path))])
 
@@ -189,7 +169,7 @@ def test_a_frame_is_given_up_after_the_clock_was_set_back() -> None:
 def test_bounds_leave_out_parts_and_files(tmp_path: Path) -> None:
     path, packets = tmp_path / "a.pcap", _packets()
     path.write_bytes(pcap(packets))
-    parts = index_file(str(path), 700)
+    parts = parts_of(str(path), 700)
 
     def needed(**bounds: Any) -> list[FilePart]:
         chosen = made_view(FRAMES, COLUMNS, **bounds)
@@ -212,7 +192,7 @@ def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
     everything = _rows(VIEWS[1], [FilePart(str(path))])
     assert _rows(view, [FilePart(str(path))]) == everything[11:21]
     # Blocks that are passed over give their fragments to messages that end later.
-    assert _rows(view, index_file(str(path), 300)) == everything[11:21]
+    assert _rows(view, parts_of(str(path), 300)) == everything[11:21]
 
 
 def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +227,7 @@ def parts(tmp_path: Path) -> list[FilePart]:
         found.append(FilePart(str(path), size=len(data)))
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(pcap([]))
-    in_parts = index_file(found[-1].path, 200)
+    in_parts = parts_of(found[-1].path, 200)
     assert any(part.carry for part in in_parts)
     # A part of which the number of the first packet is not known.
     return [*found, FilePart(str(empty), size=24), replace(found[0], before=None), *in_parts]

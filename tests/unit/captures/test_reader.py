@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 from captures.datasource.packet_view import file_health
-from captures.frames.index import index_file
-from captures.frames.parts import FilePart
+from captures.frames.parts import FilePart, parts_of
 from captures.pcap import PcapError
 from captures.pcap.reader import PcapReader, Record
 from captures.pcap.walk import NO_TIME
@@ -94,7 +93,7 @@ def test_every_form_is_read(tmp_path: Path, form: str) -> None:
     content, records = _FORMS[form]
     path = tmp_path / "a"
     assert _read(path, content) == (records, None)
-    parts = index_file(str(path), 300)
+    parts = parts_of(str(path), 300)
     readers = [
         PcapReader(path, link_type=None, start=part.start, end=part.end, context=part.context)
         for part in parts
