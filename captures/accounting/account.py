@@ -221,14 +221,13 @@ def _accounted(
     layout = RunLayout(run_dir)
     with stages.stage(_INPUTS):
         inputs = Inputs(layout)
-    files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = captured_bytes(layout)
     log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > LARGE_BYTES)
     # capinfos and the walks need no Spark: they run while it starts.
     with _threads() as pool:
-        counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, files)
-        sources = Sources(inputs, files)
+        counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, inputs.capture_paths)
+        sources = Sources(inputs)
         preparing = pool.submit(_staged, stages, _LOGS, Sources.prepare, sources)
         with ExitStack() as stack:
             with stages.stage(START):

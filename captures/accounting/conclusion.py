@@ -74,7 +74,7 @@ def conclusion(
     # A router that was killed left no counters of what it did before.
     killed = {node for node, _ in killed_routers(inputs.faults)}
     counted_routers = {node: each for node, each in routers.items() if node not in killed}
-    by_tshark = {} if isinstance(tshark, str) else {"tshark": reconcile.reconcile_tshark(totals, tshark)}
+    by_tshark = {} if isinstance(tshark, str) else {"tshark": reconcile.of_files("tshark", tshark, totals)}
     by_routers = reconcile.reconcile_routers(
         [total for total in totals if total.node not in killed],
         counted_routers,
@@ -98,7 +98,7 @@ def conclusion(
         "messages_unrecorded": unrecorded[0].alike if unrecorded else 0,
         "contradictions": contradictions(inputs, messages, totals),
         "evidence_missing": inputs.evidence_missing,
-        "capture_defects": [f"{name}: {defect}" for name, defect in steps.sources.damaged.items()],
+        "capture_defects": [f"{name}: {defect}" for name, defect in inputs.damaged.items()],
         "reconciliation": {
             **by_tshark,
             "captures": reconcile.reconcile_captures(totals, inputs.captures),

@@ -64,8 +64,7 @@ class Direct:
         columns = tuple(COLUMNS) if whole else _COLUMNS
         schema = pa.schema([SCHEMA.field(name) for name in columns])
         self._engine = DuckDB(decoded_frames(captures, columns), schema, threads, spill)
-        sources = Sources(self.inputs, {each.name: path for path, each in captures.items()})
-        self._steps = Steps(self._engine, sources)
+        self._steps = Steps(self._engine, Sources(self.inputs))
         try:
             self._steps.make((FRAMES,))
         except BaseException:

@@ -125,6 +125,23 @@ class Inputs:
         except FileNotFoundError:
             return {}
 
+    @cached_property
+    def capture_paths(self) -> dict[str, Path]:
+        """Capture -> its file."""
+        return {each.identity.name: self.run.path / each.file for each in self.captures}
+
+    @cached_property
+    def damaged(self) -> dict[str, str]:
+        """Capture -> how its file ends inside a record, of those that do, by a walk through each."""
+        found: dict[str, str] = {}
+        for name, path in self.capture_paths.items():
+            reader = PcapReader(path, link_type=None)
+            for _ in reader.blocks():
+                pass
+            if reader.defect is not None:
+                found[name] = reader.defect
+        return found
+
     @property
     def evidence_missing(self) -> list[str]:
         """The files that the run left, and that are gone; without any, what is gone from the files."""
@@ -233,29 +250,14 @@ class Inputs:
         return 0 if self.last_s is None else max(0, math.floor(self.last_s / self.bin_s) + 1)
 
 
-def defects(files: Mapping[str, Path]) -> dict[str, str]:
-    """The captures whose files end inside a record, and where."""
-    found: dict[str, str] = {}
-    for name, path in files.items():
-        reader = PcapReader(path, link_type=None)
-        for _ in reader.blocks():
-            pass
-        if reader.defect is not None:
-            found[name] = reader.defect
-    return found
-
-
-def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> pa.Table:
-    """The captures with the columns of `FILES`.
-
-    Args:
-        damaged: capture -> how its file ends inside a record (`defects`).
-    """
+def capture_files(inputs: Inputs) -> pa.Table:
+    """The captures with the columns of `FILES`."""
     rows = []
-    for each in captures:
+    for each in inputs.captures:
         which = each.identity
         counted = each.captured, each.received_by_filter, each.dropped_by_kernel
-        rows.append((which.name, which.kind, which.link, which.node, *counted, damaged.get(which.name)))
+        defect = inputs.damaged.get(which.name)
+        rows.append((which.name, which.kind, which.link, which.node, *counted, defect))
     return as_table(rows, FILES)
 
 

@@ -108,14 +108,9 @@ def _tshark_counts(names: Sequence[str]) -> dict[str, int]:
     return {os.fsdecode(name): int(frames) for name, frames in _ROW.findall(done.stdout)}
 
 
-def reconcile_tshark(totals: Iterable[Total], tshark: Mapping[str, int]) -> Reconciliation:
-    """Frames per file: Wireshark's reader against the captures."""
-    return _of_files("tshark", tshark, totals)
-
-
 def reconcile_captures(totals: Iterable[Total], captures: Sequence[CapturedFile]) -> Reconciliation:
     """Frames per file: what the process that captured has counted, against the files."""
-    result = _of_files("in the file", {each.identity.name: each.captured for each in captures}, totals)
+    result = of_files("in the file", {each.identity.name: each.captured for each in captures}, totals)
     for capture in captures:
         kept = capture.received_by_filter - capture.dropped_by_kernel
         if capture.captured != kept:
@@ -124,7 +119,8 @@ def reconcile_captures(totals: Iterable[Total], captures: Sequence[CapturedFile]
     return result
 
 
-def _of_files(what: str, expected: Mapping[str, int], totals: Iterable[Total]) -> Reconciliation:
+def of_files(what: str, expected: Mapping[str, int], totals: Iterable[Total]) -> Reconciliation:
+    """Frames per file: what another source has counted, against the files."""
     found = Counter[str]()
     for total in totals:
         found[f"{total.capture}: {what}"] += total.frames

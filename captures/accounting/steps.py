@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from captures.accounting import baselines, contradictions, run_tables, schemes
 from captures.accounting.engines import CAPTURED, Engine
-from captures.accounting.inputs import Inputs, capture_files, defects
+from captures.accounting.inputs import Inputs, capture_files
 from captures.accounting.log_tables import OPENING, as_table, controller_table, routing_rows
 from captures.accounting.texts import STEP_S, WINDOW_S, double, in_order, reads, texts, written_out
 from captures.rundir.measures import Accounting, StageTime
@@ -49,7 +49,7 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     ),
     "recorded": contradictions.recorded_messages,
     "unwritten": contradictions.unwritten_times,
-    "files": lambda inputs: capture_files(inputs.captures, {}),
+    "files": capture_files,
     "directions": run_tables.directions,
     "held": schemes.held,
     "numbers": lambda inputs: pa.table(
@@ -58,8 +58,6 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
 }
 #: A router that is not overloaded has sent an RA, which need not wait, in this time; wall ns.
 _SENT_NS = 100_000_000
-#: The captures with their defects.
-_FILES = "files"
 #: The messages on links, which the counting of baselines reads, and what it makes.
 _SEEN, MADE = "seen", ("baselines", "link_baselines")
 
@@ -180,30 +178,18 @@ class Stages:
 
 
 class Sources:
-    """The inputs of one run as tables, each of which is made once.
+    """The inputs of one run as tables, each of which is made once."""
 
-    Args:
-        files: capture -> its file.
-    """
-
-    def __init__(self, inputs: Inputs, files: Mapping[str, Path]) -> None:
-        self.inputs, self._files = inputs, files
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
         self._held: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._held:
             if name not in INPUTS:
                 raise LookupError(f"no table or step {name!r}")
-            if name == _FILES:
-                self._held[name] = capture_files(self.inputs.captures, self.damaged)
-            else:
-                self._held[name] = INPUTS[name](self.inputs)
+            self._held[name] = INPUTS[name](self.inputs)
         return self._held[name]
-
-    @cached_property
-    def damaged(self) -> dict[str, str]:
-        """Capture -> how its file ends inside a record."""
-        return defects(self._files)
 
     def prepare(self) -> None:
         """Makes all of them."""

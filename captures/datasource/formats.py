@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 from captures.datasource import views
 from captures.datasource.opening import view_of
 from captures.datasource.options import OptionError, ReadOptions, errors_in_one_line, read_options
-from captures.datasource.packet_writer import packet_writer
+from captures.datasource.packet_writer import PacketWriter
 from captures.datasource.streaming import GrowingCaptures, PartGroup
 from captures.frames.columns import COLUMNS, spark_type
 from captures.frames.parts import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
@@ -143,7 +143,7 @@ class PcapSource(DataSource):
                 raise OptionError(
                     f"{self.name()}: frames cannot be written; expected packets and format pcap"
                 )
-            return packet_writer(self.options, schema, overwrite=overwrite)
+            return PacketWriter(self.options, schema, overwrite=overwrite)
 
     def _of_schema(self, schema: StructType) -> views.View:
         """The table with the columns of a schema: the user's, or that of `schema`.

@@ -34,23 +34,28 @@ class PacketWriter(DataSourceArrowWriter):
     """Writes a pcap file for each task and link type; they appear when all tasks have ended.
 
     Args:
-        path: folder or URI.
+        options: of `save`: `path`, a folder or URI.
         schema: the columns of the packets: `data`, `time_ns` or `time`, and perhaps `length` and `link_type`;
             others are left out.
         overwrite: whether captures in the folder are removed.
 
     Raises:
-        OptionError: a column is missing or of another type.
+        OptionError: an option is unknown, `path` is missing, or the columns are not those of packets.
     """
 
-    def __init__(self, path: str, schema: StructType, *, overwrite: bool) -> None:
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        if unknown := sorted(given.keys() - {"path"}):
+            raise OptionError(f"pcap: unknown option {unknown[0]} for writing; expected path alone")
+        if "path" not in given:
+            raise OptionError("pcap: no path; expected save(FOLDER)")
         found = {column.name: column.dataType.simpleString() for column in schema.fields}
         for name in found.keys() & _TYPES.keys():
             if found[name] != _TYPES[name]:
                 raise OptionError(f"pcap: column {name} is {found[name]}; expected {_TYPES[name]}")
         if "data" not in found or not {"time_ns", "time"} & found.keys():
             raise OptionError("pcap: expected the columns data, and time_ns or time, of the packets to write")
-        self._path = path
+        self._path = given["path"]
         self._overwrite = overwrite
         # Readers of captures skip hidden folders.
         self._unfinished = f".unfinished-{uuid.uuid4().hex}"
@@ -125,17 +130,3 @@ def _records(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
                 "and a length of less than 4 GiB"
             ) from None
         yield LINKTYPE_ETHERNET if link_type is None else link_type, header + data
-
-
-def packet_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> PacketWriter:
-    """The writer for the options of `save`.
-
-    Raises:
-        OptionError: an option is unknown, `path` is missing, or the columns are not those of packets.
-    """
-    given = {name.lower(): value for name, value in options.items()}
-    if unknown := sorted(given.keys() - {"path"}):
-        raise OptionError(f"pcap: unknown option {unknown[0]} for writing; expected path alone")
-    if "path" not in given:
-        raise OptionError("pcap: no path; expected save(FOLDER)")
-    return PacketWriter(given["path"], schema, overwrite=overwrite)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
-from captures.rundir import RunLayout
 from captures.rundir.files import Document, Log
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
@@ -104,22 +103,8 @@ JUDGEMENT = Document(
     form=Judgement,
 )
 read_oracle, write_oracle = ORACLE.read, ORACLE.write
-read_judgement = JUDGEMENT.read_if_there
-
-
-def read_subscriptions(run: RunLayout) -> Iterator[JudgedRound]:
-    """The rounds; none if the run has another service.
-
-    Raises:
-        RunFolderError: a line is malformed; names file and line.
-    """
-    return (record for _, record in SUBSCRIPTIONS.read(run))
-
-
-def write_answers(run: RunLayout, rounds: Iterable[JudgedRound], judgement: Judgement) -> None:
-    """Writes both files on attention, each whole or not at all."""
-    SUBSCRIPTIONS.write(run, rounds)
-    JUDGEMENT.write(run, judgement)
+read_subscriptions, write_subscriptions = SUBSCRIPTIONS.read_all, SUBSCRIPTIONS.write
+read_judgement, write_judgement = JUDGEMENT.read_if_there, JUDGEMENT.write
 
 
 def filters_of(predicate: str) -> list[list[list[Any]]]:

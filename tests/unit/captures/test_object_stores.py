@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from captures.datasource.formats import CaptureReader, CbcbSource, PcapSource
 from captures.datasource.opening import view_of
 from captures.datasource.options import OptionError
-from captures.datasource.packet_writer import PacketWriter, packet_writer
+from captures.datasource.packet_writer import PacketWriter
 from captures.frames.parts import parts_of
 from captures.pcap.reader import PcapReader, Record
 from tests.support.capture_files import made_view, pcap
@@ -110,7 +110,7 @@ def test_a_missing_object_is_one_line(settings: str) -> None:
 
 def test_packets_are_written_to_a_bucket(settings: str) -> None:
     schema = from_arrow_schema(pa.schema([("data", pa.binary()), ("time_ns", pa.int64())]))
-    writer = packet_writer({"path": f"s3://bucket/written{settings}"}, schema, overwrite=False)
+    writer = PacketWriter({"path": f"s3://bucket/written{settings}"}, schema, overwrite=False)
     batch = pa.RecordBatch.from_pydict({"data": [b"x" * 60], "time_ns": [7]})
     writer.commit([writer.write(iter([batch]))])
     (row,) = _rows(f"s3://bucket/written{settings}", PcapSource, columns="file,time_ns,length")

@@ -15,9 +15,9 @@ from captures.accounting.inputs import ip_frames
 from captures.accounting.reconcile import (
     Total,
     TsharkError,
+    of_files,
     reconcile_ovs,
     reconcile_routers,
-    reconcile_tshark,
     tshark_counts,
 )
 from captures.rundir import RunLayout
@@ -66,7 +66,7 @@ def test_a_frame_that_a_port_dropped_is_a_difference_in_a_calm_run() -> None:
 
 
 def test_frames_by_tshark_are_compared_with_each_file() -> None:
-    result = reconcile_tshark(TOTALS, {"link-0-1": 6, "host-0": 6, "host-1": 5})
+    result = of_files("tshark", {"link-0-1": 6, "host-0": 6, "host-1": 5}, TOTALS)
     difference = {"where": "host-1: tshark", "expected": 5, "found": 6}
     assert result == {"expected": 17, "found": 18, "differences": [difference]}
 

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from captures.rundir import RunLayout
+from captures.rundir import RunLayout, oracle
 from captures.rundir.applications import read_attention
 from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.faults import read_commands, read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.measures import read_routers_counters
-from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
+from captures.rundir.oracle import JudgedRound, Judgement, filters_of
 from testbed.controller.trees import Forest
 from testbed.results.oracle.attention import Booleans, Collector, Floats, History, Integers, Round
 from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
@@ -319,7 +319,8 @@ def write_judgement(
         window_s=window_s * max(clock.rates),
         undecided=undecided or _undecided(run),
     )
-    write_answers(run, judged.rounds(zero_s), judged.summary)
+    oracle.write_subscriptions(run, judged.rounds(zero_s))
+    oracle.write_judgement(run, judged.summary)
 
 
 def _undecided(run: RunLayout) -> str | None:
