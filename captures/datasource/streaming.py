@@ -175,7 +175,7 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "context": since["context"],
                     "carry": since["carry"],
                     "size": to["position"] - (since["position"] or 0),
-                    "before": since.get("packets"),
+                    "before": since["packets"],
                 }
                 parts.append(msgspec.convert(part, FilePart))
         return [PartGroup(group) for group in group_parts(parts, self._options.partitions)]
@@ -235,12 +235,12 @@ def _walk(
     if since is not None:
         fragments.carry(path, msgspec.convert(since["carry"], list[Carried]))
     reader = PcapReader(path, link_type=None, start=position, end=until, context=context, growing=True)
-    packets = 0 if since is None else since.get("packets")
+    packets = 0 if since is None else since["packets"]
     # Blocks are grown to hold their first record.
     block_bytes = int(min(DEFAULT_BLOCK_BYTES, max(most_bytes, _LEAST_BLOCK_BYTES)))
     for block in reader.blocks(block_bytes):
         fragments.see(block)
-        packets = None if packets is None else packets + len(block.start)
+        packets += len(block.start)
         if reader.position - (position or 0) >= most_bytes - block_bytes // 2:
             break
     if reader.defect is not None and not up_to_damage:

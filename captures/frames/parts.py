@@ -56,7 +56,7 @@ class FilePart:
         size: approximate size in bytes.
         first_ns, last_ns: least and greatest time in the part, ns since 1970 UTC; None: unknown.
         types: the numbers of the CBCB frame types in the part; None: unknown.
-        before: packets of the file before the part; None: unknown.
+        before: packets of the file before the part.
     """
 
     path: str
@@ -68,7 +68,7 @@ class FilePart:
     first_ns: int | None = None
     last_ns: int | None = None
     types: tuple[int, ...] | None = None
-    before: int | None = 0
+    before: int = 0
 
 
 class CapturedFragments:

@@ -40,7 +40,7 @@ class Block:
         offset: offset in the file of the first byte of `data`.
         interface: index of each packet's interface in its section; None: all 0 (pcap).
         link_type: link type of each packet; None: all Ethernet.
-        before: packets of the file before the block; None: unknown.
+        before: packets of the file before the block.
     """
 
     data: bytes | memoryview
@@ -51,7 +51,7 @@ class Block:
     offset: int = 0
     interface: Int64s | None = None
     link_type: Int64s | None = None
-    before: int | None = None
+    before: int = 0
 
     def packet(self, row: int) -> tuple[bytes, tuple[int, int, int]]:
         """The bytes of a packet, and its place: offset in the file, captured bytes, time."""
@@ -99,14 +99,9 @@ class JoinedBlocks:
         return pa.array(np.concatenate([each.start + each.offset for each in self._blocks]))
 
     def numbers(self) -> pa.Array:
-        """The number of each packet in its file, from 1; null: unknown."""
-        known = self.spread([each.before is not None for each in self._blocks]) != 0
-        numbers = np.concatenate(
-            [np.arange(len(each.start)) + (each.before or 0) + 1 for each in self._blocks]
-        )
-        return pa.array(
-            numbers, pa.int64(), mask=None if known.all() else np.broadcast_to(~known, numbers.shape)
-        )
+        """The number of each packet in its file, from 1."""
+        numbers = [np.arange(len(each.start)) + each.before + 1 for each in self._blocks]
+        return pa.array(np.concatenate(numbers), pa.int64())
 
 
 def _joined(blocks: Sequence[Block]) -> Block:

@@ -89,7 +89,7 @@ class PcapReader:
     Args:
         path: path, or URI (`captures.pcap.opening`).
         link_type: the link type that the packets must have (None: any).
-        before: packets of the file before `start`; None: unknown.
+        before: packets of the file before `start`.
         start, end: limits of the part to read: the packets whose records begin in [start, end). Both lie
             between records. None: from the first record; to the end of the file.
         context: offsets of the blocks of the section in which `start` lies (`captures.frames.parts`).
@@ -114,7 +114,7 @@ class PcapReader:
         end: int | None = None,
         context: tuple[int, ...] = (),
         growing: bool = False,
-        before: int | None = 0,
+        before: int = 0,
     ) -> None:
         self.path = path
         self.defect: str | None = None
@@ -302,7 +302,7 @@ class PcapReader:
                 self._require(number)
         elif header is not None and header.link_type != LINKTYPE_ETHERNET:
             link_type = np.full(count, header.link_type, np.int64)
-        before, self._before = self._before, None if self._before is None else self._before + count
+        before, self._before = self._before, self._before + count
         return after, stopped, Block(
             memoryview(buffer)[:end], start, captured, length, time_ns, offset, interface, link_type, before
         )  # fmt: skip

@@ -89,15 +89,6 @@ def test_a_stream_of_what_is_available_now_ends_there(tmp_path: Path) -> None:
     assert _batches(following) == [[("a", number) for number in range(1, 5)]]
 
 
-def test_offsets_of_earlier_versions_give_packets_without_numbers(tmp_path: Path) -> None:
-    _write(tmp_path, "a", PACKETS[:2])
-    following = _following(tmp_path)
-    start = following.latestOffset({})
-    del start[str(tmp_path / "a.pcap")]["packets"]
-    _write(tmp_path, "a", PACKETS[:3])
-    assert _rows(following, start, following.latestOffset(start)) == [("a", None)]
-
-
 @pytest.mark.parametrize("replaced", [pcap, lambda _: gzip.compress(b"x")])
 def test_a_file_of_equal_size_is_another(tmp_path: Path, replaced: Callable[[list[Packet]], bytes]) -> None:
     path = tmp_path / "a.pcap"

@@ -229,8 +229,7 @@ def parts(tmp_path: Path) -> list[FilePart]:
     empty.write_bytes(pcap([]))
     in_parts = parts_of(found[-1].path, 200)
     assert any(part.carry for part in in_parts)
-    # A part of which the number of the first packet is not known.
-    return [*found, FilePart(str(empty), size=24), replace(found[0], before=None), *in_parts]
+    return [*found, FilePart(str(empty), size=24), *in_parts]
 
 
 def _fragments() -> list[tuple[int, bytes]]:
