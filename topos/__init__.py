@@ -36,44 +36,11 @@ class Node:
     name: str | None = None
 
 
-@dataclass(frozen=True)
-class Link:
-    """An undirected link between nodes `u` and `v`.
-
-    None means: not limited, not delayed, not lossy.
-
-    Attributes:
-        index: position in the topology's list of links; breaks ties between equal-cost paths.
-        u_port, v_port: interface number of this link at `u` and at `v` (equal to the switch port).
-        cost: positive integer; the layer `spt` minimises its sum along each path.
-
-    The other attributes are those of `LinkProperties`.
-    """
-
-    index: int
-    u: int
-    v: int
-    u_port: int
-    v_port: int
-    cost: int = 1
-    bandwidth_mbps: float | None = None
-    delay_ms: float | None = None
-    loss_percent: float | None = None
-    jitter_ms: float | None = None
-    reorder_percent: float | None = None
-    duplicate_percent: float | None = None
-
-    @property
-    def lossy(self) -> bool:
-        """Whether other frames arrive than are sent, on purpose: the link loses or doubles some."""
-        return bool(self.loss_percent or self.duplicate_percent)
-
-
 def _share(doc: str) -> float | None:
     return setting(None, doc, low=0, high=100, unit=Unit.PERCENT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinkProperties:
     """[links]: for links that declare nothing of their own."""
 
@@ -93,6 +60,40 @@ class LinkProperties:
 
 #: The properties of a link that a run may change while it is in use.
 PROPERTIES = {each.key: each for each in options_of(LinkProperties)}
+
+
+@dataclass(frozen=True)
+class LinkSpec(LinkProperties):
+    """An undirected link between nodes `u` and `v`, before it has an index and ports.
+
+    None means: not limited, not delayed, not lossy.
+
+    Attributes:
+        cost: positive integer; the layer `spt` minimises its sum along each path.
+    """
+
+    u: int
+    v: int
+    cost: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link(LinkSpec):
+    """A link of a topology.
+
+    Attributes:
+        index: position in the topology's list of links; breaks ties between equal-cost paths.
+        u_port, v_port: interface number of this link at `u` and at `v` (equal to the switch port).
+    """
+
+    index: int
+    u_port: int
+    v_port: int
+
+    @property
+    def lossy(self) -> bool:
+        """Whether other frames arrive than are sent, on purpose: the link loses or doubles some."""
+        return bool(self.loss_percent or self.duplicate_percent)
 
 
 @dataclass(frozen=True)

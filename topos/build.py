@@ -9,10 +9,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import NamedTuple
 
 from router.options import Option
-from topos import PROPERTIES, Link, Node, Topology, TopologyError, checked
+from topos import PROPERTIES, Link, LinkSpec, Node, Topology, TopologyError, checked
 
 #: So many nodes can be asked for; a slip such as tree(10, 10) must not fill the memory.
 MAX_NODES = 100_000
@@ -74,23 +73,6 @@ _COST = "Broadcast trees minimise its sum; the costs of all links add up to at m
 COST = Option("cost", "integer", low=1, default=1, doc=_COST)
 
 
-class LinkSpec(NamedTuple):
-    """A link before it has an index and ports.
-
-    Units are those of `topos.Link`.
-    """
-
-    u: int
-    v: int
-    cost: int = 1
-    bandwidth_mbps: float | None = None
-    delay_ms: float | None = None
-    loss_percent: float | None = None
-    jitter_ms: float | None = None
-    reorder_percent: float | None = None
-    duplicate_percent: float | None = None
-
-
 def build(
     name: str,
     nodes: Iterable[Node],
@@ -121,8 +103,7 @@ def build(
     for index, spec in enumerate(specs):
         used[spec.u] += 1
         used[spec.v] += 1
-        ports = {"u_port": used[spec.u], "v_port": used[spec.v]}
-        built.append(Link(index, **ports, **spec._asdict()))
+        built.append(Link(**vars(spec), index=index, u_port=used[spec.u], v_port=used[spec.v]))
     return Topology(name, ordered, tuple(built), tuple(notes))
 
 
@@ -198,7 +179,7 @@ def _check_properties(label: str, spec: LinkSpec) -> None:
         raise TopologyError(f"{label}: {problem}")
 
 
-def contradiction(link: LinkSpec | Link) -> str | None:
+def contradiction(link: LinkSpec) -> str | None:
     """Why the properties of a link contradict each other; None: they do not."""
     delay = link.delay_ms or 0.0
     if (link.jitter_ms or 0.0) > delay:

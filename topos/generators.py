@@ -21,8 +21,8 @@ from typing import Any, TypeVar, cast
 
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
-from topos import Node, Topology, checked
-from topos.build import MAX_NODES, LinkSpec, build, check_size, distance, distinct_points, link_cost, placed
+from topos import LinkSpec, Node, Topology, checked
+from topos.build import MAX_NODES, build, check_size, distance, distinct_points, link_cost, placed
 
 #: Weights of links are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
 _WEIGHT_UNIT = 10**12

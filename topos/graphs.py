@@ -13,8 +13,8 @@ from typing import Any
 
 import networkx as nx
 
-from topos import PROPERTIES, Link, Node, Topology, TopologyError
-from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build, number_of
+from topos import PROPERTIES, Link, LinkSpec, Node, Topology, TopologyError
+from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, build, number_of
 
 #: Attributes of an edge that give the cost of a link, and pairs of attributes that place a node.
 _COSTS = ("cost", "weight", "length")

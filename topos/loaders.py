@@ -13,13 +13,13 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from router.options import Option
-from topos import PROPERTIES, Link, Node, Topology, TopologyError, checked, unknown
-from topos.build import COST, MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
+from topos import PROPERTIES, LinkSpec, Node, Topology, TopologyError, checked, unknown
+from topos.build import COST, MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, build
 
 #: File name suffixes that `load` knows.
 #: Those whose readers take bytes: some declare an encoding.
@@ -41,7 +41,8 @@ LINK_OPTIONS = (
     *PROPERTIES.values(),
 )
 _ENDS = ("u", "v")
-_JSON_LINK_KEYS = tuple(field.name for field in fields(Link))
+#: In the order of the text; some come a second time.
+_JSON_LINK_KEYS = ("index", *_ENDS, "u_port", "v_port", "cost", "bandwidth_mbps", "delay_ms", *PROPERTIES)
 
 
 def load(path: str | Path, *, keep_properties: bool = False, largest: bool = False) -> Topology:
@@ -95,6 +96,7 @@ def to_json(topology: Topology) -> str:
     for node in document["nodes"]:
         if node["name"] is None:
             del node["name"]
+    document["links"] = [{key: getattr(link, key) for key in _JSON_LINK_KEYS} for link in topology.links]
     for link in document["links"]:
         for key in ("jitter_ms", "reorder_percent", "duplicate_percent"):
             if link[key] is None:
@@ -117,10 +119,11 @@ def from_json(text: str) -> Topology:
     links = _tables(document, "links")
     for position, entry in enumerate(links):
         _check_keys(f"link {position}", entry, _JSON_LINK_KEYS)
-    specs = [{key: entry[key] for key in LinkSpec._fields if entry.get(key) is not None} for entry in links]
+    follow = ("index", "u_port", "v_port")
+    specs = [{key: value for key, value in entry.items() if key not in follow} for entry in links]
     topology = from_table("", {"name": document["name"], "node": _tables(document, "nodes"), "link": specs})
     for link, entry in zip(topology.links, links, strict=True):
-        for key in ("index", "u_port", "v_port"):
+        for key in follow:
             # They follow from the order of the links; others would make captures and tables disagree.
             if entry.get(key) != getattr(link, key):
                 raise TopologyError(
@@ -339,7 +342,7 @@ def _edge(where: str, columns: list[str], keep_properties: bool) -> LinkSpec:
         return LinkSpec(u, v, cost)
     delay = _parse(where, "delay", columns[4], float)
     bandwidth = _parse(where, "bandwidth", columns[5], float)
-    return LinkSpec(u, v, cost, bandwidth if bandwidth > 0 else None, delay)
+    return LinkSpec(u, v, cost, bandwidth_mbps=bandwidth if bandwidth > 0 else None, delay_ms=delay)
 
 
 def _check_columns(where: str, columns: list[str], least: int, form: str) -> None:

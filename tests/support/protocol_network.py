@@ -79,7 +79,7 @@ def topology_of(graph: Graph) -> Topology:
     links: list[Link] = []
     for u, v, data in sorted(graph.edges(data=True), key=lambda edge: edge[2]["index"]):
         used.update((u, v))
-        links.append(Link(len(links), u, v, used[u], used[v], data["cost"]))
+        links.append(Link(u, v, data["cost"], index=len(links), u_port=used[u], v_port=used[v]))
     return Topology("graph", tuple(map(Node, range(max(graph) + 1))), tuple(links))
 
 

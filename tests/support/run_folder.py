@@ -35,7 +35,12 @@ TIME_SCALE = 10.0
 LINKS = ((0, 1, 1, 1), (1, 2, 2, 1))
 NODES = (0, 1, 2)
 _TOPOLOGY = Topology(
-    "line", tuple(map(Node, NODES)), tuple(Link(index, *link) for index, link in enumerate(LINKS))
+    "line",
+    tuple(map(Node, NODES)),
+    tuple(
+        Link(u, v, index=index, u_port=u_port, v_port=v_port)
+        for index, (u, v, u_port, v_port) in enumerate(LINKS)
+    ),
 )
 #: Each node's part in the tree of every source, as the controller would send it.
 TABLES = {

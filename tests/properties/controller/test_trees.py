@@ -23,8 +23,8 @@ from testbed.controller.trees import (
     spt_trees,
 )
 from tests.support.tree_entries import TreeEntry, entries_of, sources_of
-from topos import Node, Topology
-from topos.build import MAX_TOTAL_COST, LinkSpec, build
+from topos import LinkSpec, Node, Topology
+from topos.build import MAX_TOTAL_COST, build
 
 
 def topology_of(graph: nx.Graph, costs: random.Random | None) -> Topology:

@@ -14,8 +14,8 @@ from captures.accounting.baselines import WAYS, compute
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
-from topos import Node
-from topos.build import LinkSpec, build
+from topos import LinkSpec, Node
+from topos.build import build
 
 #: Links 0-1, 1-2, 2-3 of cost 10 and 0-3 of cost 15.
 _CLOSED = build(

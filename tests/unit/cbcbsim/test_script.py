@@ -19,8 +19,8 @@ from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.script import write_script
 from testbed.support.errors import InputError
 from tests.support.cases import cases_beside
-from topos import Node
-from topos.build import LinkSpec, build
+from topos import LinkSpec, Node
+from topos.build import build
 
 _FILE = Path(__file__).with_name("trial.wl").read_text()
 

@@ -17,7 +17,7 @@ from testbed.machine.probes import KernelFeatures, missing_features
 from tests.support.capture_files import pcap
 from topos import PROPERTIES, TBF_BURST_BYTES, Link, Node, Topology
 
-LINK = Link(0, 0, 1, 1, 1)
+LINK = Link(0, 1, index=0, u_port=1, v_port=1)
 _NS = 1_000_000_000
 _MS = 1_000_000
 
@@ -198,13 +198,8 @@ DUP = replace(NO_NETEM, nft_dup=True)
 NOTHING = KernelFeatures(netem=False, tbf=False, nft_egress=False)
 
 
-def _topology(
-    bandwidth_mbps: float | None = None,
-    delay_ms: float | None = None,
-    loss_percent: float | None = None,
-    **others: float,
-) -> Topology:
-    link = Link(0, 0, 1, 1, 1, 1, bandwidth_mbps, delay_ms, loss_percent, **others)
+def _topology(**properties: float) -> Topology:
+    link = replace(LINK, **properties)  # type: ignore[arg-type]
     return Topology("pair", (Node(0), Node(1)), (link,))
 
 
@@ -227,7 +222,7 @@ def test_what_the_kernel_cannot_give_is_named() -> None:
 
 
 def test_both_ends_are_shaped_each_in_the_namespace_of_its_switch() -> None:
-    commands = list(tc_commands(_topology(10, 5, 1), ALL))
+    commands = list(tc_commands(_topology(bandwidth_mbps=10, delay_ms=5, loss_percent=1), ALL))
     assert commands == [
         (0, "qdisc replace dev s0-e1 root handle 1: netem limit 1000000 delay 5000us loss 1%"),
         (0, "qdisc replace dev s0-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms"),
@@ -253,7 +248,7 @@ def test_loss_falls_back_to_nftables_only_without_netem() -> None:
 
 
 def test_netem_has_all_properties_and_nftables_doubles_frames_without_it() -> None:
-    all_of_them = _topology(None, 5, 1, jitter_ms=2, reorder_percent=3, duplicate_percent=4)
+    all_of_them = _topology(delay_ms=5, loss_percent=1, jitter_ms=2, reorder_percent=3, duplicate_percent=4)
     (_, command), _ = tc_commands(all_of_them, ALL)
     assert command.endswith("netem limit 1000000 delay 5000us 2000us loss 1% duplicate 4% reorder 3%")
     doubling = _topology(loss_percent=1, duplicate_percent=4)

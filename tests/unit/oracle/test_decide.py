@@ -72,7 +72,11 @@ def test_what_precedes_the_first_commit_is_no_change_but_a_restart_is() -> None:
 
 
 #: Nodes 0 - 1 - 2 in a line, and 3 by itself.
-LINE = Topology("line", tuple(map(Node, range(4))), (Link(0, 0, 1, 1, 1), Link(1, 1, 2, 2, 1)))
+LINE = Topology(
+    "line",
+    tuple(map(Node, range(4))),
+    (Link(0, 1, index=0, u_port=1, v_port=1), Link(1, 2, index=1, u_port=2, v_port=1)),
+)
 
 
 def test_connectivity_follows_links_nodes_and_epochs() -> None:

@@ -49,8 +49,8 @@ from testbed.terminal.summary import facts, print_summary
 from tests.support.browser import contrasts, driven, needs_chromium
 from tests.support.cases import cases_beside
 from tests.support.optional import some
-from topos import Link, Node
-from topos.build import LinkSpec, build
+from topos import Link, LinkSpec, Node
+from topos.build import build
 from topos.generators import line, star
 
 FIGURES = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ class _Network:
         (run_dir / "pcap").mkdir()
         self.run_dir = run_dir
         self.agenda = Agenda()
-        link = Link(0, 0, 1, 1, 1, **properties)  # type: ignore[arg-type]
+        link = Link(0, 1, index=0, u_port=1, v_port=1, **properties)  # type: ignore[arg-type]
         topology = Topology("pair", (Node(0), Node(1)), (link,))
         self.captures = Captures(topology, RunLayout(run_dir), captures)
         self.fabric = Fabric(topology, self.agenda, self.captures, seed=3)
@@ -238,10 +239,10 @@ def test_fragments_make_one_frame_however_they_come(tmp_path: Path) -> None:
 
 def test_a_link_that_is_reshaped_has_its_properties_from_then_on(tmp_path: Path) -> None:
     network = _Network(tmp_path)
-    link = Link(0, 0, 1, 1, 1, loss_percent=100)
+    link = Link(0, 1, index=0, u_port=1, v_port=1, loss_percent=100)
     network.fabric.shape_link(link)
     network.run(_message(1))
     assert network.arrived == []
-    network.fabric.shape_link(Link(0, 0, 1, 1, 1, delay_ms=3))
+    network.fabric.shape_link(replace(link, loss_percent=None, delay_ms=3))
     network.run(_message(2))
     assert network.times() == [3.0]

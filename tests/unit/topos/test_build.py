@@ -12,8 +12,8 @@ import pytest
 from router.options import option
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.topology import parse_topology_argument
-from topos import Node, Topology, TopologyError
-from topos.build import LinkSpec, build
+from topos import LinkSpec, Node, Topology, TopologyError
+from topos.build import build
 from topos.generators import GENERATORS, register, ring
 
 

@@ -14,8 +14,8 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events import SendMessage
 from testbed.experiments.events.network import LinkDown
-from topos import Node, Topology, TopologyError, archives, build as build_module, graphs
-from topos.build import MAX_LINKS, MAX_NODES, LinkSpec, build
+from topos import PROPERTIES, LinkSpec, Node, Topology, TopologyError, archives, build as build_module, graphs
+from topos.build import MAX_LINKS, MAX_NODES, build
 from topos.graphs import from_networkx
 from topos.loaders import from_json, load, to_json
 
@@ -198,7 +198,7 @@ def test_attributes_of_a_networkx_graph_become_properties() -> None:
     graph.add_node("a", x=1, y=2)
     graph.add_edge("a", "b", weight=2.5, delay_ms=4, loss_percent=1)
     nodes = [Node(0, 1.0, 2.0, "a"), Node(1, name="b")]
-    assert from_networkx(graph) == build("pair", nodes, [LinkSpec(0, 1, 3, None, 4.0, 1.0)])
+    assert from_networkx(graph) == build("pair", nodes, [LinkSpec(0, 1, 3, delay_ms=4.0, loss_percent=1.0)])
 
 
 def test_nodes_that_are_their_numbers_have_no_names() -> None:
@@ -250,7 +250,10 @@ def test_links_and_events_name_nodes_that_are_known(tmp_path: Path) -> None:
 _WRITTEN = build(
     'my "net"',
     [Node(0, 1.5, -2.0, 'a "b" \\ #1'), Node(1, 0.0, 0.0), Node(2, 3.0, 1e-7, "<&>")],
-    [LinkSpec(0, 1, 7, 5.0, 2.5, 1.0, 0.5, 10.0, 3.0), LinkSpec(2, 1)],
+    [
+        LinkSpec(0, 1, 7, **dict(zip(PROPERTIES, (1.0, 5.0, 2.5, 0.5, 10.0, 3.0), strict=True))),
+        LinkSpec(2, 1),
+    ],
 )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.cases import cases_beside
-from topos import Node, Topology, TopologyError
-from topos.build import LinkSpec, build
+from topos import LinkSpec, Node, Topology, TopologyError
+from topos.build import build
 from topos.generators import waxman
 from topos.loaders import from_json, load, to_json
 

@@ -55,8 +55,8 @@ from tests.support.wire_tshark import (
     write_capture,
 )
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole, by_name
-from topos import Node, Topology
-from topos.build import LinkSpec, build
+from topos import LinkSpec, Node, Topology
+from topos.build import build
 from topos.loaders import to_json
 
 pytestmark = needs_tshark
