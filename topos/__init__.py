@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from router.options import Option, Unit, options_of, setting
+from router.options import Option, Unit, option, options_of, setting
 
 #: A link with a bandwidth is a token bucket (TBF), emulated and simulated: bytes that may leave at once, at
 #: least one full frame, and the longest wait of a frame, in seconds.
@@ -26,14 +26,13 @@ class TopologyError(ValueError):
 class Node:
     """A node.
 
-    `x` and `y` place it on the plane (None: wherever a drawing puts it). `name` is unique in its topology
-    (None: it has no name).
+    None means: wherever a drawing puts it; no name. A name is unique in its topology.
     """
 
-    id: int
-    x: float | None = None
-    y: float | None = None
-    name: str | None = None
+    id: int = field(metadata=option("Number of the node; without any, its place.", low=0))
+    x: float | None = setting(None, "Abscissa of the node in drawings.")
+    y: float | None = setting(None, "Ordinate of the node in drawings.")
+    name: str | None = setting(None, "Name of the node, by which links and events may name it.")
 
 
 def _share(doc: str) -> float | None:
@@ -67,14 +66,13 @@ class LinkSpec(LinkProperties):
     """An undirected link between nodes `u` and `v`, before it has an index and ports.
 
     None means: not limited, not delayed, not lossy.
-
-    Attributes:
-        cost: positive integer; the layer `spt` minimises its sum along each path.
     """
 
-    u: int
-    v: int
-    cost: int = 1
+    u: int = field(metadata=option("An end of the link.", low=0, node=True))
+    v: int = field(metadata=option("The other end.", low=0, node=True))
+    cost: int = setting(
+        1, "Broadcast trees minimise its sum; the costs of all links add up to at most 2^62 - 1.", low=1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

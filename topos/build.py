@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from router.options import Option
-from topos import PROPERTIES, Link, LinkSpec, Node, Topology, TopologyError, checked
+from router.options import check
+from topos import Link, LinkSpec, Node, Topology, TopologyError
 
 #: So many nodes can be asked for; a slip such as tree(10, 10) must not fill the memory.
 MAX_NODES = 100_000
@@ -67,10 +67,6 @@ PROPERTIES_LEFT_OUT = (
     "bandwidths and delays of the file are left out; topology.keep_properties = true keeps them"
 )
 PARALLEL_LEFT_OUT = "{} parallel links are left out: of those between two nodes, {} is kept"
-
-
-_COST = "Broadcast trees minimise its sum; the costs of all links add up to at most 2^62 - 1."
-COST = Option("cost", "integer", low=1, default=1, doc=_COST)
 
 
 def build(
@@ -161,22 +157,18 @@ def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[in
         if pair in seen:
             raise TopologyError(f"{label}: these nodes are joined already by {where(seen[pair])}")
         seen[pair] = index
-        checked(f"{label}: ", COST, spec.cost)
+        try:
+            check(spec)
+        except ValueError as error:
+            raise TopologyError(f"{label}: {error}") from None
+        if (problem := contradiction(spec)) is not None:
+            raise TopologyError(f"{label}: {problem}")
         total_cost += spec.cost
         if total_cost > MAX_TOTAL_COST:
             raise TopologyError(
                 f"{label}: with cost {spec.cost} the costs of all links add up to {total_cost} or more; "
                 f"expected at most {MAX_TOTAL_COST}"
             )
-        _check_properties(label, spec)
-
-
-def _check_properties(label: str, spec: LinkSpec) -> None:
-    for key, declared in PROPERTIES.items():
-        if (value := getattr(spec, key)) is not None:
-            checked(f"{label}: ", declared, value)
-    if (problem := contradiction(spec)) is not None:
-        raise TopologyError(f"{label}: {problem}")
 
 
 def contradiction(link: LinkSpec) -> str | None:

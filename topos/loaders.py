@@ -17,9 +17,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from router.options import Option
+from router.options import Option, options_of
 from topos import PROPERTIES, LinkSpec, Node, Topology, TopologyError, checked, unknown
-from topos.build import COST, MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, build
+from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, build
 
 #: File name suffixes that `load` knows.
 #: Those whose readers take bytes: some declare an encoding.
@@ -27,19 +27,9 @@ _GRAPHS = (".graphml", ".gml", ".xml", ".txt", ".cch", ".intra")
 SUFFIXES = (".toml", ".brite", *_GRAPHS, ".json")
 _TOP_KEYS = ("name", "node", "link")
 #: The keys of [[node]].
-NODE_OPTIONS = (
-    Option("id", "integer", low=0, required=True, doc="Number of the node; without any, its place."),
-    Option("x", "number", doc="Abscissa of the node in drawings."),
-    Option("y", "number", doc="Ordinate of the node in drawings."),
-    Option("name", "string", doc="Name of the node, by which links and events may name it."),
-)
-#: The keys of [[link]].
-LINK_OPTIONS = (
-    Option("u", "integer", low=0, required=True, node=True, doc="An end of the link."),
-    Option("v", "integer", low=0, required=True, node=True, doc="The other end."),
-    COST,
-    *PROPERTIES.values(),
-)
+NODE_OPTIONS = options_of(Node)
+#: The keys of [[link]]: those of the link, then its properties.
+LINK_OPTIONS = (*options_of(LinkSpec)[len(PROPERTIES) :], *PROPERTIES.values())
 _ENDS = ("u", "v")
 #: In the order of the text; some come a second time.
 _JSON_LINK_KEYS = ("index", *_ENDS, "u_port", "v_port", "cost", "bandwidth_mbps", "delay_ms", *PROPERTIES)
