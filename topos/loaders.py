@@ -31,8 +31,10 @@ NODE_OPTIONS = options_of(Node)
 #: The keys of [[link]]: those of the link, then its properties.
 LINK_OPTIONS = (*options_of(LinkSpec)[len(PROPERTIES) :], *PROPERTIES.values())
 _ENDS = ("u", "v")
-#: In the order of the text; some come a second time.
-_JSON_LINK_KEYS = ("index", *_ENDS, "u_port", "v_port", "cost", "bandwidth_mbps", "delay_ms", *PROPERTIES)
+#: The keys of a link in JSON, in the order of the text.
+JSON_LINK_KEYS = tuple(
+    dict.fromkeys(("index", *_ENDS, "u_port", "v_port", "cost", "bandwidth_mbps", "delay_ms", *PROPERTIES))
+)
 
 
 def load(path: str | Path, *, keep_properties: bool = False, largest: bool = False) -> Topology:
@@ -86,7 +88,7 @@ def to_json(topology: Topology) -> str:
     for node in document["nodes"]:
         if node["name"] is None:
             del node["name"]
-    document["links"] = [{key: getattr(link, key) for key in _JSON_LINK_KEYS} for link in topology.links]
+    document["links"] = [{key: getattr(link, key) for key in JSON_LINK_KEYS} for link in topology.links]
     for link in document["links"]:
         for key in ("jitter_ms", "reorder_percent", "duplicate_percent"):
             if link[key] is None:
@@ -108,7 +110,7 @@ def from_json(text: str) -> Topology:
         raise TopologyError('expected an object with "name", "nodes" and "links"')
     links = _tables(document, "links")
     for position, entry in enumerate(links):
-        _check_keys(f"link {position}", entry, _JSON_LINK_KEYS)
+        _check_keys(f"link {position}", entry, JSON_LINK_KEYS)
     follow = ("index", "u_port", "v_port")
     specs = [{key: value for key, value in entry.items() if key not in follow} for entry in links]
     topology = from_table("", {"name": document["name"], "node": _tables(document, "nodes"), "link": specs})

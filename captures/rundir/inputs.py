@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Annotated, NotRequired, TypedDict
 
 from captures.rundir import RunLayout
 from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
 from router.predicates import Value
-from topos import Link, Node, Topology, TopologyError
-from topos.loaders import from_json, to_json
+from topos import Node, Topology, TopologyError
+from topos.loaders import JSON_LINK_KEYS, from_json, to_json
 
 #: Datapath of a simulation, in the manifest and in the summary.
 SIMULATED = "simulated"
@@ -127,7 +126,7 @@ TOPOLOGY = RunFile(
     lambda run: [run.topology],
     "The network: `name`, `nodes` (objects with {}) and `links` (objects with {}), with the meaning that "
     "`topos` gives them.".format(
-        *(", ".join(f"`{each.name}`" for each in fields(kind)) for kind in (Node, Link))
+        *(", ".join(f"`{key}`" for key in keys) for keys in (vars(Node(0)), JSON_LINK_KEYS))
     ),
 )
 WORKLOAD = Log(

@@ -8,65 +8,60 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
-from router.options import Option
+from router.options import option, options_of, setting
 from router.predicates import STRING_MAX_BYTES, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from testbed.experiments.drawing import Sizes
 from testbed.experiments.drawing.distributions import Weighted
 from testbed.support.errors import InputError, reading
 from topos.loaders import values_of
 
-_TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE, "boolean": Type.BOOLEAN}
 _NUMBERS = (Type.INTEGER, Type.DOUBLE)
 #: Values of all string attributes, listed or only numbered (v1, v2, ...): they are kept in memory.
 _VALUES_MAX = 1_000_000
 #: Numbers of files are doubles, which hold every integer up to this one.
 _INTEGERS_MAX = 2**53
-#: The keys of a table [[attribute]] beside `values`, the list of a string's values, the most popular first.
-KEYS = (
-    Option("name", "string", required=True, doc="Name of the attribute."),
-    Option("type", "string", required=True, choices=tuple(_TYPES), doc="Type of its values."),
-    Option("low", "number", default=0.0, doc="Least value of a number."),
-    Option("high", "number", default=1000.0, doc="Values of a number are below this one, uniform."),
-    Option("count", "integer", low=1, high=_VALUES_MAX, doc="Number of values v1, v2, ... of a string."),
-    Option(
-        "zipf",
-        "number",
-        default=0.0,
-        low=0,
-        high=10,
-        doc="Popularity of the i-th value of a string: i to the power -zipf, divided by the sum.",
-    ),
-    Option("present", "number", default=1.0, low=0, high=1, doc="Share of the messages that have it."),
-    Option("asked", "number", default=1.0, low=0, high=1e9, doc="Weight with which constraints name it."),
-)
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A declared attribute; its fields are the keys of its table."""
+    """A declared attribute; its fields but `values` are the keys of its table.
 
-    name: str
-    type: Type
-    low: float
-    high: float
-    values: tuple[str, ...]
-    zipf: float
-    present: float
-    asked: float
+    Attributes:
+        values: of a string, the most popular first; the table has a list of them, or their number.
+    """
+
+    name: str = field(metadata=option("Name of the attribute."))
+    type: Literal["string", "integer", "double", "boolean"] = field(metadata=option("Type of its values."))
+    low: float = setting(0.0, "Least value of a number.")
+    high: float = setting(1000.0, "Values of a number are below this one, uniform.")
+    count: int | None = setting(None, "Number of values v1, v2, ... of a string.", low=1, high=_VALUES_MAX)
+    zipf: float = setting(
+        0.0,
+        "Popularity of the i-th value of a string: i to the power -zipf, divided by the sum.",
+        low=0,
+        high=10,
+    )
+    present: float = setting(1.0, "Share of the messages that have it.", low=0, high=1)
+    asked: float = setting(1.0, "Weight with which constraints name it.", low=0, high=1e9)
+    values: tuple[str, ...] = ()
+
+    @cached_property
+    def kind(self) -> Type:
+        return Type[self.type.upper()]
 
     @cached_property
     def _popularity(self) -> list[float]:
         return list(accumulate(rank**-self.zipf for rank in range(1, len(self.values) + 1)))
 
     def draw(self, random: Random) -> Value:
-        match self.type:
+        match self.kind:
             case Type.STRING:
                 return random.choices(self.values, cum_weights=self._popularity)[0]
             case Type.INTEGER:
@@ -81,19 +76,19 @@ class Attribute:
         span = self.high - self.low
         low, high = self.low + start * span, self.low + (start + share) * span
         ends: tuple[Value, Value] = (low, high)
-        if self.type is Type.INTEGER:
+        if self.kind is Type.INTEGER:
             ends = (round(low), round(high))
         return (
-            Constraint(self.name, self.type, Operator.GE, ends[0]),
-            Constraint(self.name, self.type, Operator.LT, ends[1]),
+            Constraint(self.name, self.kind, Operator.GE, ends[0]),
+            Constraint(self.name, self.kind, Operator.LT, ends[1]),
         )
 
     def constraints(self, random: Random) -> tuple[Constraint, ...]:
         """Draws constraints: a part of the range of a number, or a value of another type by popularity."""
-        if self.type in _NUMBERS:
+        if self.kind in _NUMBERS:
             start, end = sorted((random.random(), random.random()))
             return self.between(start, end - start)
-        return (Constraint(self.name, self.type, Operator.EQ, self.draw(random)),)
+        return (Constraint(self.name, self.kind, Operator.EQ, self.draw(random)),)
 
 
 class Schema:
@@ -114,7 +109,7 @@ class Schema:
         self._selectivity = selectivity
         fit = [each for each in self._attributes if each.asked > 0]
         if selectivity is not None:
-            fit = [each for each in fit if each.type in _NUMBERS and each.present == 1]
+            fit = [each for each in fit if each.kind in _NUMBERS and each.present == 1]
         if not fit:
             what = "a number with present = 1 and asked > 0" if selectivity is not None else "asked > 0"
             raise InputError(f"{path}: no attribute that predicates can constrain; expected one with {what}")
@@ -176,31 +171,19 @@ def _read(path: Path) -> list[Attribute]:
 
 def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
     with reading():
-        given = values_of(where, table, KEYS, ("values",))
-    values = {option.key: option.default for option in KEYS} | given
-    kind = _TYPES[values["type"]]
-    low, high = values["low"], values["high"]
-    if kind is Type.INTEGER:
-        for key in ("low", "high"):
-            if not values[key].is_integer() or abs(values[key]) > _INTEGERS_MAX:
+        one = Attribute(**values_of(where, table, options_of(Attribute), ("values",)))
+    if one.kind is Type.INTEGER:
+        for key, value in (("low", one.low), ("high", one.high)):
+            if not value.is_integer() or abs(value) > _INTEGERS_MAX:
                 what = f"an integer from {-_INTEGERS_MAX} to {_INTEGERS_MAX}"
-                raise InputError(f"{where}: {key}: {values[key]:g} is not valid; expected {what}")
-    if not 0 < high - low < math.inf:
-        raise InputError(f"{where}: low is {low:g} and high {high:g}; expected low below high")
+                raise InputError(f"{where}: {key}: {value:g} is not valid; expected {what}")
+    if not 0 < one.high - one.low < math.inf:
+        raise InputError(f"{where}: low is {one.low:g} and high {one.high:g}; expected low below high")
     try:
-        Constraint(values["name"], kind, Operator.ANY)
+        Constraint(one.name, one.kind, Operator.ANY)
     except ValueError as error:
         raise InputError(f"{where}: name: {error}") from error
-    return Attribute(
-        values["name"],
-        kind,
-        low,
-        high,
-        _values(where, table, values["count"]) if kind is Type.STRING else (),
-        values["zipf"],
-        values["present"],
-        values["asked"],
-    )
+    return replace(one, values=_values(where, table, one.count)) if one.kind is Type.STRING else one
 
 
 def _values(where: str, table: Mapping[str, Any], count: int | None) -> tuple[str, ...]:

@@ -14,12 +14,13 @@ from statistics import mean
 import networkx as nx
 import pytest
 
+from router.options import options_of
 from router.predicates import Message, matches
 from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.config.topology import shipped_topologies
-from testbed.experiments.drawing.schema import KEYS, Schema
+from testbed.experiments.drawing.schema import Attribute, Schema
 from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.support.errors import InputError
@@ -220,7 +221,7 @@ def test_a_generator_of_a_package_makes_the_workload(tmp_path: Path, monkeypatch
 
 def test_the_page_about_workloads_names_every_key_of_a_schema_and_its_example_holds(tmp_path: Path) -> None:
     page = (DOCS / "how-to/workloads.md").read_text(encoding="utf-8")
-    for option in KEYS:
+    for option in options_of(Attribute):
         assert f"| `{option.key}` |" in page, option.key
     example = page.split("```toml\n")[1].split("```")[0]
     schema = Schema(_schema(tmp_path, example))
