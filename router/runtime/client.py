@@ -290,11 +290,6 @@ class Client:
         """True if requests wait until the socket is writable; then call `flush`."""
         return self._lines.pending > 0
 
-    @property
-    def outstanding(self) -> int:
-        """Returns the number of requests that have not been answered."""
-        return len(self._requests)
-
     def request(self, op: str, **fields: Any) -> Request[dict[str, Any]]:
         """As `start`, of any operation and fields; the value is the answer."""
         return self.start(Command(op, dict, fields))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 from rich.console import Console
 
@@ -38,19 +39,13 @@ def run_arguments(parser: ArgumentParser) -> None:
         help="show traffic and deliveries while it runs, here and on a page on this machine",
     )
     add_page(parser, "--live-port")
-    add_master(parser, "local[2]")
-    add_engine(parser)
     parser.add_argument(
         "--no-prepare",
         action="store_true",
         help="start Spark after the emulation, not beside it in a process that works only while a processor "
         "is idle (which a large network or scarce memory forbid, too)",
     )
-    parser.add_argument(
-        "--no-account",
-        action="store_true",
-        help="end after the emulation; `cbcb account` does the rest later",
-    )
+    _add_accounting(parser)
 
 
 def run_command(arguments: Namespace) -> int:
@@ -94,16 +89,11 @@ def run_command(arguments: Namespace) -> int:
                 raise
             progress.note(f"the run has ended early: {error}")
             run_dir, lost = error.run_dir, error
-        if arguments.no_account:
-            progress.note(f"not accounted for: {accounting(run_dir)}")
-            return 0
-        with naming_the_run(run_dir):
-            if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
-                return status
-            # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
-            from testbed.results.conclude import conclude
-
-            return conclude(run_dir, arguments.master, progress, arguments.engine)
+        if ahead is not None and lost is None:
+            with naming_the_run(run_dir):
+                if (status := ahead.conclude(run_dir)) is not None:
+                    return status
+        return _conclude(arguments, run_dir, progress)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:
@@ -137,8 +127,6 @@ def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:
 def simulate_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     add_runs(parser)
-    add_master(parser, "local[2]")
-    add_engine(parser)
     parser.add_argument(
         "--captures",
         choices=("all", "links", "none"),
@@ -146,10 +134,17 @@ def simulate_arguments(parser: ArgumentParser) -> None:
         help="captures to keep: all, those of links between routers, or none (all); the accounting knows of "
         "traffic what they hold",
     )
+    _add_accounting(parser)
+
+
+def _add_accounting(parser: ArgumentParser) -> None:
+    """--master, --engine and --no-account, which `_conclude` reads."""
+    add_master(parser, "local[2]")
+    add_engine(parser)
     parser.add_argument(
         "--no-account",
         action="store_true",
-        help="end after the simulation; `cbcb account` does the rest later",
+        help="end with the run; `cbcb account` does the rest later",
     )
 
 
@@ -162,10 +157,14 @@ def simulate_command(arguments: Namespace) -> int:
         start_again_in_huge_pages()
     progress = Progress(Console())
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
+    return _conclude(arguments, run_dir, progress)
+
+
+def _conclude(arguments: Namespace, run_dir: Path, progress: Progress) -> int:
     if arguments.no_account:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
-    # Spark, pandas and matplotlib take seconds to load.
+    # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
     from testbed.results.conclude import conclude
 
     with naming_the_run(run_dir):

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
-from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_manifest
 from captures.rundir.measures import read_routers_counters
-from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
+from captures.rundir.routing_tables import TableRow, read_routing_tables
 from router.protocol.core.router import Router
 from router.protocol.counters import Drop
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
-from router.protocol.schemes import Row, TablePart
+from router.protocol.schemes import Row
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import Replayed, check, new_router
 from router.wire.format import MESSAGES
@@ -65,7 +64,7 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
     """
     run = RunLayout(run_dir)
     counters = read_routers_counters(run) if run.routers_counters.exists() else {}
-    tables = _tables(run)
+    tables = read_routing_tables(run)
     for node in nodes:
         try:
             replayed = check(run.recording(node))
@@ -82,28 +81,9 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
         yield Verdict(node, replayed, differences, node in counters and node in tables)
 
 
-def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
-    try:
-        return {node: tuple(_row(row) for row in rows) for node, rows in read_routing_tables(run).items()}
-    except ValueError as error:
-        raise RunFolderError(f"{run.routing_tables}: {error}") from error
-
-
-def _row(row: TableRow) -> Row:
-    sources = row.get("sources")
-    return Row(
-        row["interface"],
-        row["scope"],
-        predicate_of(row),
-        TablePart(row.get("part", TablePart.FORWARDING)),
-        None if sources is None else tuple(sources),
-        row.get("copies", False),
-    )
-
-
-def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:
-    rows = {(row.interface, row.scope): row for row in replayed}
-    others = {(row.interface, row.scope): row for row in live}
+def _table_differences(replayed: Iterable[Row], live: Iterable[TableRow]) -> list[str]:
+    rows = {(row.interface, row.scope): row.as_json() for row in replayed}
+    others = {(row["interface"], row["scope"]): row for row in live}
     different = [key for key in {**rows, **others} if rows.get(key) != others.get(key)]
     return [
         f"{_place(interface, scope)}: the table at the end is another"
