@@ -38,7 +38,7 @@ from testbed.controller.framework import loaded
 from testbed.controller.liveness import read_incarnations, read_legacy
 from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
 from testbed.controller.settings import Settings
-from testbed.controller.trees import LAYERS, router_tables, spt_trees
+from testbed.controller.trees import LAYERS, broadcast_tables, spt_trees
 
 if TYPE_CHECKING:
     from router.security.guard import Guard
@@ -252,7 +252,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
     def _compute(self, request: events.ComputeTables) -> None:
         def compute() -> tuple[dict[int, BroadcastTable], dict[int, dict[int, Rule]]]:
             down = request.down_links, request.down_nodes
-            tables = router_tables(self._topology, self._layer(self._topology, *down), self._subtrees)
+            tables = broadcast_tables(self._topology, self._layer(self._topology, *down), self._subtrees)
             return tables, ip_rules(self._topology, spt_trees(self._topology, *down)) if self._ip else {}
 
         try:

@@ -172,19 +172,22 @@ def hops_on_trees(
     return hops
 
 
-def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastTable]:
+def broadcast_tables(topology: Topology, forest: Forest, subtrees: bool = False) -> dict[int, BroadcastTable]:
     """Returns each router's part in every tree, as sent to the routers; nodes that are down have none.
 
     A class (`router.wire.tree_classes`) is a pair (parent interface, set of nodes in this router's subtree
     of T_s). Classes are numbered from 1 in order of the first source that has them. The numbers are those of
     one router and one epoch: equal numbers at two routers, or in two epochs, mean nothing.
 
+    Args:
+        subtrees: whether the tables have `subtrees`, which some routing schemes need.
+
     Raises:
         ValueError: a router has more such pairs than a table can number.
     """
-    count = len(topology.nodes)
-    adjacency = Adjacency.of(count, forest.links)
-    return tables_of(adjacency, forest.sources, forest.parents, forest.floods)
+    adjacency = Adjacency.of(len(topology.nodes), forest.links)
+    tables = tables_of(adjacency, forest.sources, forest.parents, forest.floods)
+    return _with_subtrees(tables, forest) if subtrees else tables
 
 
 def parents_from(adjacency: Adjacency, sources: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
@@ -206,13 +209,7 @@ LAYERS.register("rpf", reverse_path_trees, "Reverse-path forwarding along shorte
 _Numbers = npt.NDArray[np.int64]
 
 
-def router_tables(topology: Topology, forest: Forest, subtrees: bool) -> dict[int, BroadcastTable]:
-    """Returns `broadcast_tables`, with `subtrees` if the routing scheme needs them."""
-    tables = broadcast_tables(topology, forest)
-    return with_subtrees(tables, forest) if subtrees else tables
-
-
-def with_subtrees(tables: Mapping[int, BroadcastTable], forest: Forest) -> dict[int, BroadcastTable]:
+def _with_subtrees(tables: Mapping[int, BroadcastTable], forest: Forest) -> dict[int, BroadcastTable]:
     """Returns the tables of a forest with their `subtrees`."""
     found: dict[int, npt.NDArray[np.bool_]] = {}
     members: dict[int, _Numbers] = {}

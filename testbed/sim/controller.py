@@ -15,7 +15,7 @@ from router.wire.frames import Frame
 from router.wire.header import HOST_PORT
 from testbed.controller import events
 from testbed.controller.distribution import Distribution
-from testbed.controller.trees import LAYERS, router_tables
+from testbed.controller.trees import LAYERS, broadcast_tables
 from testbed.experiments.events.network import Ends, NetworkState
 from testbed.sim import EPOCH_NS, NS, Agenda, Alarm
 from testbed.sim.fabric import CONTROL_NS, Fabric
@@ -105,7 +105,7 @@ class SimulatedController:
 
     def _compute(self, request: events.ComputeTables) -> None:
         forest = self._trees(self._topology, request.down_links, request.down_nodes)
-        tables = router_tables(self._topology, forest, self._subtrees)
+        tables = broadcast_tables(self._topology, forest, self._subtrees)
         self._handle(events.TablesComputed(request.epoch, tables))
 
 

@@ -29,7 +29,7 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions, content_of
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
-from testbed.controller.trees import LAYERS, router_tables
+from testbed.controller.trees import LAYERS, broadcast_tables
 from tests.support.tree_entries import entries_of
 from topos import Link, Node, Topology
 
@@ -91,7 +91,7 @@ def tables_of(layer: str, full: Graph, alive: Graph) -> dict[int, BroadcastTable
     topology = topology_of(full)
     down = frozenset(link.index for link in topology.links if not alive.has_edge(link.u, link.v))
     missing = frozenset(range(len(topology.nodes))) - set(full)
-    return router_tables(topology, LAYERS[layer](topology, down, missing), subtrees=True)
+    return broadcast_tables(topology, LAYERS[layer](topology, down, missing), subtrees=True)
 
 
 class Network:

@@ -30,7 +30,7 @@ from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.widening import oversimplify
 from router.wire.table import encode_table
 from testbed.controller.classes import NO_PARENT, Adjacency
-from testbed.controller.trees import LAYERS, Forest, parents_from, router_tables, spanning_links
+from testbed.controller.trees import LAYERS, Forest, broadcast_tables, parents_from, spanning_links
 from testbed.evaluation.figures.floor import PerfectTables
 from testbed.evaluation.figures.reproduction import common
 from testbed.experiments.config import Experiment, WorkloadOptions
@@ -189,7 +189,7 @@ class Large:
         crossings, set_up, table_kb = 0.0, 0.0, []
         # Of the first predicates of so many receivers, those that the ones before them do not cover.
         passed = np.append(0.0, np.cumsum(self._interests.fresh(np.arange(self.receivers.sum()))))
-        for node, table in router_tables(self._topology, forest, subtrees=True).items():
+        for node, table in broadcast_tables(self._topology, forest, subtrees=True).items():
             assert table.subtrees is not None
             table_kb.append(len(encode_table(table)) / 1e3)
             parent, children = table.classes.parents, np.diff(table.classes.first.astype(np.int64))

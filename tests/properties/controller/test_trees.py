@@ -18,8 +18,8 @@ from testbed.controller.trees import (
     LAYERS,
     Forest,
     Tree,
+    broadcast_tables,
     hops_on_trees,
-    router_tables,
     spt_trees,
 )
 from tests.support.tree_entries import TreeEntry, entries_of, sources_of
@@ -169,7 +169,7 @@ def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[
     forests = {name: layer(topology, down_links, down_nodes) for name, layer in LAYERS.items()}
     for forest in forests.values():
         assert set(forest.sources.tolist()) == {node.id for node in topology.nodes} - down_nodes
-        check_tables(topology, forest, router_tables(topology, forest, subtrees=True))
+        check_tables(topology, forest, broadcast_tables(topology, forest, subtrees=True))
         check_forest(forest)
     check_shortest(topology, forests["spt"])
     check_minimum(topology, forests["spanning-tree"])
