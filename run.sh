@@ -184,7 +184,7 @@ run_tests() {
     local parallel=(-q --hypothesis-profile=repeatable --no-loadscope-reorder)
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
     "$venv/bin/ruff" check . || failed+=("ruff check")
-    "$venv/bin/mypy" || failed+=(mypy)
+    (($# == 0)) || "$venv/bin/mypy" || failed+=(mypy)
     "$venv/bin/codespell" || failed+=(codespell)
     if [[ ${1-} == fast ]]; then
         "$venv/bin/pytest" "${parallel[@]}" -n auto -m "not (root or emulation or spark or browser)" \
@@ -192,15 +192,18 @@ run_tests() {
     elif (($#)); then
         "$venv/bin/pytest" "$@" || failed+=(pytest)
     else
-        # Emulations wait for much of their time: two at once, on any machine. The other tests run meanwhile on all
-        # processors, at a low priority, and are printed at the end.
+        # Emulations wait for much of their time: two at once, on any machine. The other tests, and mypy, run meanwhile
+        # on all processors, at a low priority, and are printed at the end.
         log=$(mktemp)
         set -m # else the tests, and all that they start, would ignore Ctrl-C
-        nice -n 10 "$venv/bin/pytest" -o cache_dir=.pytest_cache/others "${parallel[@]}" -n auto "${others[@]}" >"$log" 2>&1 &
+        nice -n 10 "$venv/bin/mypy" >>"$log" 2>&1 &
+        mypy_pid=$!
+        nice -n 10 "$venv/bin/pytest" -o cache_dir=.pytest_cache/others "${parallel[@]}" -n auto "${others[@]}" >>"$log" 2>&1 &
         others_pid=$!
         set +m
-        trap 'kill -INT "$others_pid" 2>/dev/null && wait "$others_pid" || :; cat "$log"; rm -f "$log"' EXIT
+        trap 'kill -INT "$others_pid" "$mypy_pid" 2>/dev/null && wait "$others_pid" || :; cat "$log"; rm -f "$log"' EXIT
         "$venv/bin/pytest" -o cache_dir=.pytest_cache/real "${parallel[@]}" -n 2 "${real[@]}" || real_passed=0
+        wait "$mypy_pid" || failed+=(mypy)
         wait "$others_pid" || others_passed=0
         cat "$log"
         : >"$log"

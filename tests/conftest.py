@@ -37,9 +37,12 @@ _FIRST = (
     "tests/emulation/test_parity.py",
     "tests/emulation/test_security.py",
     "tests/emulation/test_stock_kernel.py",
+    "tests/emulation/test_sweep.py",
 )
 #: Modules of emulations that read the same runs (the fixture `emulated`).
 _OF_SHARED_RUNS = {f"tests/emulation/test_{name}.py" for name in ("mutations", "parity", "security")}
+#: Modules of tests/spark that start sessions of their own; the others share one.
+_OF_OWN_SESSIONS = {f"tests/spark/test_{name}.py" for name in ("cluster", "prepared", "sweep")}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,11 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class _Shared(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives the tests of a module, which share its fixtures, to the same process, and so tests/spark."""
+    """Gives tests that share fixtures, of a module and of most of tests/spark, to the same process."""
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        if module.startswith("tests/spark/"):
+        if module.startswith("tests/spark/") and module not in _OF_OWN_SESSIONS:
             return "tests/spark"
         return "shared runs" if module in _OF_SHARED_RUNS else module
 
