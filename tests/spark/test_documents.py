@@ -28,15 +28,15 @@ _LINES = re.findall(
 )
 
 
-@pytest.fixture(scope="module", params=["small", "large", "duckdb"])
+@pytest.fixture(scope="module", params=["large", "duckdb"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose tables Spark has written, or this process, which writes those of a small run on Spark."""
     folder = good_run().write(tmp_path_factory.mktemp("runs") / "run")
     if request.param == "duckdb":
         job.account_directly(folder, lambda _: None)
         return folder
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "large":
-            patch.setattr(job, "SMALL_BYTES", 0)
+        patch.setattr(job, "SMALL_BYTES", 0)
         job.account(folder, spark=request.getfixturevalue("spark"))
     return folder
 

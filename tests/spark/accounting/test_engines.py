@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.accounting import account as job
 from captures.accounting.account import Spark, account, account_directly
 from captures.accounting.engines import DuckDB
 from captures.accounting.texts import double, experiment_seconds, texts, wall_seconds, written_out
@@ -53,11 +52,16 @@ _FEW_PUBLICATIONS = {
 }
 #: Experiment, its overrides, and the captures that are kept.
 _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
-    ("default", _SMALL, "all"),
-    ("default", {**_SMALL, "broadcast.layer": "rpf", "routing.scheme": "pif-strict", "seed": "2"}, "all"),
     (
         "default",
-        {**_SMALL, "workload.messages_per_minute": "60", "protocol.sr_min_interval_s": "60"},
+        {
+            **_SMALL,
+            "broadcast.layer": "rpf",
+            "routing.scheme": "pif-strict",
+            "seed": "2",
+            "workload.messages_per_minute": "60",
+            "protocol.sr_min_interval_s": "60",
+        },
         "links",
     ),
     ("default", {**_SMALL, "privacy.mode": "bloom"}, "all"),
@@ -120,9 +124,9 @@ def _agree(run: Path, spark: SparkSession) -> dict[str, Any]:
     return by_spark
 
 
-def _reported(run: Path, spark: SparkSession) -> dict[str, Any]:
-    """As `_agree`; a report of the run can be written."""
-    summary = _agree(run, spark)
+def _reported(run: Path, spark: SparkSession | None = None) -> dict[str, Any]:
+    """As `_agree`, or on DuckDB alone; a report of the run can be written."""
+    summary = account_directly(run, lambda _: None) if spark is None else _agree(run, spark)
     (run / "summary.json").write_text(json.dumps({**dict.fromkeys(_RUNNERS), **summary}))
     assert write_report(run).exists()
     return summary
@@ -136,13 +140,11 @@ def test_a_simulation(
     _agree(judged_run(experiment, tmp_path, captures).path, spark)
 
 
-@pytest.mark.parametrize("small", [True, False])
-def test_good_run_has_the_known_numbers(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small: bool
-) -> None:
-    """Fragments, sequence numbers of 64 bits and repeated captures are in this folder."""
-    if not small:
-        monkeypatch.setattr(job, "SMALL_BYTES", 0)
+def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> None:
+    """Fragments, sequence numbers of 64 bits and repeated captures are in this folder.
+
+    `tests/spark/test_cluster.py` accounts for it as for a large run.
+    """
     summary = _agree(good_run().write(tmp_path / "run"), spark)
     assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
     # RA: 1 to 0 and 2; 2 to 1, 1 to 0. MSG: message 1 in two fragments over two links, message 3 over one.
@@ -181,13 +183,13 @@ def test_a_run_in_which_nothing_happened_has_every_key_and_table(tmp_path: Path,
     }
 
 
-def test_a_clock_that_was_set_changes_times_and_no_counts(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_clock_that_was_set_changes_times_and_no_counts(tmp_path: Path) -> None:
     built = good_run()
     # The last frame on the link was captured in 1970.
     data = built.pcaps["link-0-1"].pop()[1]
     built.pcaps["link-0-1"].append((0, data))
     run = built.write(tmp_path / "run")
-    summary = _reported(run, spark)
+    summary = _reported(run)
     assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
     assert summary["verdict_reasons"] == [
         "evidence contradicts itself: capture link-0-1: frames 1.7e+09 s before the run began",
@@ -196,18 +198,18 @@ def test_a_clock_that_was_set_changes_times_and_no_counts(tmp_path: Path, spark:
     assert len(_tables(run)["control_rate_curve"][1]) < 200
 
 
-def test_a_run_without_captures_of_links_is_accounted_for(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_run_without_captures_of_links_is_accounted_for(tmp_path: Path) -> None:
     run = good_run().write(tmp_path / "run")
     kept = [each for each in json.loads((run / "capture.json").read_text()) if each["kind"] == "host"]
     (run / "capture.json").write_text(json.dumps(kept))
-    summary = account(run, spark=spark)
+    summary = account_directly(run, lambda _: None)
     assert (summary["links_captured"], summary["host_links_captured"]) == (0, 3)
     # Only a simulation may leave them out, whose manifest does not list them.
     assert summary["verdict_reasons"] == ["2 links without a capture; first: link-0-1"]
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["evidence"] = [name for name in manifest["evidence"] if "link" not in name]
     (run / "manifest.json").write_text(json.dumps({**manifest, "datapath": "simulated"}))
-    summary = _reported(run, spark)
+    summary = _reported(run)
     assert summary["verdict_reasons"] == []
     # Without captures, the counters of the routers: the frames that reached them from neighbours.
     assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
@@ -250,7 +252,7 @@ def test_without_an_answer_of_capinfos_the_accounting_is_kept_and_the_verdict_sa
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = good_run().write(tmp_path / "run")
-    expected = account(run, spark=spark)
+    expected = account_directly(run, lambda _: None)
     starved = tmp_path / "bin" / "capinfos"
     starved.parent.mkdir()
     starved.write_text("#!/bin/sh\nexec sleep 100\n")
@@ -258,18 +260,9 @@ def test_without_an_answer_of_capinfos_the_accounting_is_kept_and_the_verdict_sa
     monkeypatch.setenv("PATH", f"{starved.parent}:{os.environ['PATH']}")
     monkeypatch.setattr("captures.accounting.reconcile._TSHARK_TIMEOUT_S", 0.1)
     found = account(run, spark=spark)
-    assert found["rests_on"].pop("no_tshark") == "capinfos did not read the captures within 0.1 s"
-    del expected["reconciliation"]["tshark"], expected["rests_on"]["no_tshark"]
-    assert found == {**expected, "accounting_s": found["accounting_s"]}
-
-
-def test_every_stage_of_a_small_run_is_one_task(tmp_path: Path, spark: SparkSession) -> None:
-    tracker = spark.sparkContext.statusTracker()
-    before = set(tracker.getJobIdsForGroup())
-    account(good_run().write(tmp_path / "run"), spark=spark)
-    jobs = [tracker.getJobInfo(number) for number in set(tracker.getJobIdsForGroup()) - before]
-    stages = [tracker.getStageInfo(stage) for each in jobs if each for stage in each.stageIds]
-    assert {stage.numTasks for stage in stages if stage} == {1}
+    assert found["rests_on"]["no_tshark"] == "capinfos did not read the captures within 0.1 s"
+    assert "tshark" not in found["reconciliation"]
+    assert _compared(found) == _compared(expected)
 
 
 def test_a_run_that_lacks_a_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
@@ -280,7 +273,7 @@ def test_a_run_that_lacks_a_file_is_refused_before_spark_starts(tmp_path: Path) 
     assert not (run / "logs" / "spark.log").exists()
 
 
-def test_a_session_that_is_lent_comes_back_as_it_was(
+def test_a_session_lent_for_a_small_run_has_stages_of_one_task_and_comes_back_as_it_was(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode", "spark.sql.adaptive.enabled")
@@ -292,10 +285,14 @@ def test_a_session_that_is_lent_comes_back_as_it_was(
     def cached() -> set[int]:
         return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
 
-    before, others = settings(), cached()
+    tracker = spark.sparkContext.statusTracker()
+    before, others, earlier = settings(), cached(), set(tracker.getJobIdsForGroup())
     try:
         folder = good_run().write(tmp_path / "run")
         account(folder, spark=spark)
+        jobs = map(tracker.getJobInfo, set(tracker.getJobIdsForGroup()) - earlier)
+        stages = [tracker.getStageInfo(stage) for each in jobs if each for stage in each.stageIds]
+        assert {stage.numTasks for stage in stages if stage} == {1}
         assert (settings(), cached() - others) == (before, set())
         tables = {path: path.read_bytes() for path in (folder / "parquet").rglob("*.parquet")}
         monkeypatch.setitem(texts(), "stretch", "select raise_error('no stretch') as failed from arrivals")

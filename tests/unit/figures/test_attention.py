@@ -80,7 +80,7 @@ def test_an_emulation_sets_what_a_calculation_takes_from_facts_and_measures_the_
     case = next(each for each in figure.cases(EMULATED) if each.label == "pdp, Max 50")
     calculated, emulated = (figure_job(figure, case, 1, engine) for engine in ENGINES)
     assert (calculated.calculates, emulated.calculates) == (True, False)
-    less = {"workload.attention.publications": "2000"}
+    less = {"workload.attention.publications": "1000"}
     facts = {**case.facts, "overrides": less}
     experiment = _experiment(facts, 1)
     for each in (emulated.experiment, experiment):
