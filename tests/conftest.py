@@ -20,12 +20,18 @@ settings.load_profile("default")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    # The collector would look at all that is imported again and again: it takes half the time.
+    # The collector would look at all that is imported again and again: it takes half the time, and of the
+    # tests with many objects some twentieth.
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 #: What takes long begins first, so that no process is left alone with it at the end.
