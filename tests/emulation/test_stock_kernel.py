@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import islice
 from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -249,6 +250,8 @@ def _send_over_shaped_links(network: Running) -> None:
         # The senders have their answers, which they read as they leave.
         got = near.deliveries(TIMEOUT)
         assert {next(got).attributes["near"] for _ in range(300)} == set(range(1, 301))
+        # The narrow link is busy for longest, and drops what waits for longer than TBF lets it.
+        assert len(list(islice(after.deliveries(TIMEOUT), 100))) == 100
 
 
 @_on_stock_kernel
