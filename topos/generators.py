@@ -1,9 +1,9 @@
 """Generated topologies: regular shapes, and random graphs, such as those of the protocol paper's evaluation.
 
 Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
-Lengths on the plane have no unit. Every function raises `TopologyError` for a size it cannot make, and for a
-value that its declaration excludes. The arguments determine a random graph on every Python and platform:
-drawing uses integers only.
+Lengths on the plane have no unit. `register` declares what each parameter is. Every function raises
+`TopologyError` for a size it cannot make, and for a value that its declaration excludes. The arguments
+determine a random graph on every Python and platform: drawing uses integers only.
 """
 
 from __future__ import annotations
@@ -65,11 +65,12 @@ class Generator:
 GENERATORS = Registry[Generator]("generator", "cbcb.generators")
 
 
-def register(doc: str, **parameters: Declaration) -> Callable[[_Make], _Make]:
+def register(**parameters: Declaration) -> Callable[[_Make], _Make]:
     """Returns a decorator that adds a generator under the name of its function, and checks its arguments.
 
+    The first sentence of the function's documentation is about its topologies.
+
     Args:
-        doc: one sentence about its topologies.
         parameters: what `router.options.option` declares of each of its parameters.
     """
 
@@ -83,7 +84,8 @@ def register(doc: str, **parameters: Declaration) -> Callable[[_Make], _Make]:
                 values[name] = checked("", declared[name], value)
             return make(**values)
 
-        GENERATORS.register(make.__name__, Generator(make_checked, declared), doc)
+        doc = inspect.getdoc(make) or ""
+        GENERATORS.register(make.__name__, Generator(make_checked, declared), doc.partition("\n")[0])
         return cast("_Make", make_checked)
 
     return add
@@ -102,34 +104,32 @@ _SEED = option("Seed of the topology; default: that of the experiment.", low=0)
 _LINKS = option("Links that each node brings.", low=1)
 
 
-@register("Nodes in a row.", n=_SOME)
+@register(n=_SOME)
 def line(n: int) -> Topology:
-    """`n` nodes in a row, n >= 1."""
+    """Nodes in a row."""
     nodes = [placed(i, i * _SPACING, 0) for i in range(n)]
     return build(f"line-{n}", nodes, [LinkSpec(i, i + 1) for i in range(n - 1)])
 
 
-@register("Nodes in a circle.", n=option(_NODES, key="nodes", low=3, high=MAX_NODES))
+@register(n=option(_NODES, key="nodes", low=3, high=MAX_NODES))
 def ring(n: int) -> Topology:
-    """`n` nodes in a circle, n >= 3.
+    """Nodes in a circle.
 
     With an even n, opposite nodes have two equal-cost paths.
     """
     return build(f"ring-{n}", _circle(0, n), [LinkSpec(i, (i + 1) % n) for i in range(n)])
 
 
-@register("Node 0 joined to all others.", n=_SOME)
+@register(n=_SOME)
 def star(n: int) -> Topology:
-    """Node 0 joined to each of the other n - 1, n >= 1."""
+    """Node 0 joined to all others."""
     nodes = [placed(0, 0, 0), *_circle(1, n - 1)]
     return build(f"star-{n}", nodes, [LinkSpec(0, leaf) for leaf in range(1, n)])
 
 
-@register(
-    "A rectangular grid.", rows=option("Rows of nodes.", low=1), columns=option("Nodes of a row.", low=1)
-)
+@register(rows=option("Rows of nodes.", low=1), columns=option("Nodes of a row.", low=1))
 def grid(rows: int, columns: int) -> Topology:
-    """A rectangular grid, both >= 1; node r * columns + c stands in row r and column c."""
+    """A rectangular grid; node r * columns + c stands in row r and column c."""
     check_size(rows * columns)
     nodes = []
     links = []
@@ -144,13 +144,9 @@ def grid(rows: int, columns: int) -> Topology:
     return build(f"grid-{rows}x{columns}", nodes, links)
 
 
-@register(
-    "A complete tree.",
-    depth=option("Levels below the root.", low=0),
-    fanout=option("Children of a node.", low=1),
-)
+@register(depth=option("Levels below the root.", low=0), fanout=option("Children of a node.", low=1))
 def tree(depth: int, fanout: int) -> Topology:
-    """A complete tree: root 0, `depth` >= 0 levels of links, `fanout` >= 1 children; level by level."""
+    """A complete tree, numbered level by level from root 0 on."""
     total = 0
     for level in range(depth + 1):
         total += fanout**level
@@ -175,7 +171,6 @@ def _circle(first: int, count: int) -> list[Node]:
 
 
 @register(
-    "A random graph after Waxman, grown as BRITE grows it.",
     n=_SOME,
     seed=_SEED,
     alpha=option("Waxman's alpha, as in BRITE; it cancels out.", low=0, high=1, above_low=True),
@@ -201,16 +196,6 @@ def waxman(
     connected and has n * links_per_node links, unless a small graph leaves the first nodes fewer nodes
     than that to choose from. Since the choice is normalised, `alpha` cancels out (in BRITE too); it is
     here because it is the model's parameter.
-
-    The same arguments give the same graph on every Python and platform: drawing uses integers only.
-
-    Args:
-        n: nodes, >= 1.
-        seed: of the pseudo-random generator.
-        alpha, beta: the model's parameters, above 0 and at most 1.
-        links_per_node: links that each node brings, >= 1.
-        plane: side of the square, >= 1.
-        cost: "distance" (Euclidean, rounded, at least 1) or "unit" (1).
 
     Source: B. M. Waxman, "Routing of multipoint connections", IEEE JSAC 6(9), 1988; A. Medina et al.,
     "BRITE: An approach to universal topology generation", MASCOTS 2001; protocol paper, section 4.1.
@@ -261,9 +246,7 @@ class _Weights:
         return weight
 
 
-@register(
-    "A random graph grown by preferential attachment.", n=_SOME, seed=_SEED, links_per_node=_LINKS, **_PLANAR
-)
+@register(n=_SOME, seed=_SEED, links_per_node=_LINKS, **_PLANAR)
 def barabasi_albert(
     n: int, seed: int = 1, links_per_node: int = 2, plane: int = 1000, cost: str = "distance"
 ) -> Topology:
@@ -273,12 +256,6 @@ def barabasi_albert(
     `links_per_node` links to different nodes that have joined (to all of them if they are fewer), drawn with
     probability proportional to their numbers of links. The graph is connected and has
     n * links_per_node - links_per_node * (links_per_node + 1) / 2 links if n is larger than links_per_node.
-
-    Args:
-        n: nodes, >= 1.
-        seed: of the pseudo-random generator.
-        links_per_node: links that each node brings, >= 1.
-        plane, cost: as for `waxman`.
 
     Source: A.-L. Barabasi, R. Albert, "Emergence of scaling in random networks", Science 286, 1999; BRITE's
     model RTBarabasi.
@@ -301,10 +278,9 @@ def barabasi_albert(
 
 
 @register(
-    "A random connected graph whose degrees follow a power law.",
     n=_SOME,
     seed=_SEED,
-    exponent=option("Exponent of the power law.", low=1, above_low=True),
+    exponent=option("Exponent of the power law; routers of the Internet: about 2.2.", low=1, above_low=True),
     least_degree=option("Least degree of a node.", low=1),
     **_PLANAR,
 )
@@ -323,13 +299,6 @@ def power_law(
     others; the ends that are left over are joined at random. Pairs that would join a node to itself, or two
     nodes a second time, are dropped, so that some degrees are smaller than drawn. With `least_degree` 1 the
     tree may need more ends than were drawn; then a node joins a node in proportion to its degree.
-
-    Args:
-        n: nodes, >= 1.
-        seed: of the pseudo-random generator.
-        exponent: of the power law, above 1; routers of the Internet: about 2.2.
-        least_degree: >= 1.
-        plane, cost: as for `waxman`.
 
     Source: M. Faloutsos, P. Faloutsos, C. Faloutsos, "On power-law relationships of the Internet topology",
     SIGCOMM 1999; tree first: C. Jin, Q. Chen, S. Jamin, "Inet: Internet topology generator", 2000.

@@ -78,7 +78,7 @@ def double_ring(n: int) -> Topology:
 
 @pytest.fixture
 def doubled() -> Iterator[None]:
-    add = register("A ring of twice as many nodes.", n=option("Half of the nodes.", key="nodes", low=2))
+    add = register(n=option("Half of the nodes.", key="nodes", low=2))
     add(double_ring)
     yield
     GENERATORS.unregister("double_ring")
