@@ -21,23 +21,6 @@ _TYPES = {kind.name.lower(): kind for kind in Type}
 _OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
 
 
-class FilterTexts:
-    """The texts of filters that many predicates share: each is formatted once.
-
-    It keeps the filters and their texts.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Filter, str]] = {}
-
-    def __call__(self, filter_: Filter) -> str:
-        """As `format_filter`."""
-        known = self._known.get(id(filter_))
-        if known is None:
-            known = self._known[id(filter_)] = filter_, format_filter(filter_)
-        return known[1]
-
-
 def format_predicate(predicate: Predicate, filter_text: Callable[[Filter], str] | None = None) -> str:
     """The predicate in the readable notation (`none` if it has no filters); a note, if it cannot be read.
 

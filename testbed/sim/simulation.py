@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import testbed.controller.paths  # noqa: F401  # Numba is there before memory is measured.
@@ -21,7 +21,7 @@ from captures.rundir.measures import (
     write_timings,
 )
 from captures.rundir.routing_tables import write_routing_tables
-from router.predicates.printer import FilterTexts
+from router.predicates.printer import format_filter
 from router.protocol.events import Event, Settle, Started
 from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
@@ -231,7 +231,8 @@ class Simulation:
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
         write_switches_counters(run, self.fabric.switch_counters())
-        texts = FilterTexts()
+        # Tables of many routers have the same filters.
+        texts = cache(format_filter)
         write_routing_tables(run, ((router.node, router.table(texts)) for router in self.routers))
         self._captures.finish()
 
