@@ -69,7 +69,7 @@ def conclusion(
     messages = [Suspicious(**row) for row in answers["suspicious"]]
     counted = _counted(steps, answers, totals)
     routers, ports, links = captured_only(
-        inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
+        inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.topology.links
     )
     # A router that was killed left no counters of what it did before.
     killed = {node for node, _ in killed_routers(inputs.faults)}
@@ -113,11 +113,11 @@ def conclusion(
         },
         "rests_on": {
             "engine": engine,
-            "frames": _evidence(len(links), len(inputs.links)),
+            "frames": _evidence(len(links), len(inputs.topology.links)),
             "no_tshark": tshark if isinstance(tshark, str) else None,
         },
     }
-    if inputs.links and not links:
+    if inputs.topology.links and not links:
         summary |= frames_by_counters(inputs.router_counters.values())
     summary["verdict"], summary["verdict_reasons"] = judged(inputs, summary)
     # In the order of docs/reference/summary.md, which has every key.
@@ -281,7 +281,7 @@ def private_keys(inputs: Inputs, trees: pa.Table, seen: pa.Table) -> dict[str, A
         receivers[row["source"], row["seq"]][cause].add(row["node"])
     delivered, kept = causes.total(), causes.pop(None, 0)
     # A simulation may keep no capture of a link: what crossed links is not known then.
-    known = not inputs.links or any(capture.identity.kind == "link" for capture in inputs.captures)
+    known = not inputs.topology.links or any(capture.identity.kind == "link" for capture in inputs.captures)
     crossed = _crossings(inputs, trees, seen, receivers) if known else None
     return {
         "delivered": delivered,

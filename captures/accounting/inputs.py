@@ -6,7 +6,7 @@ import math
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,7 @@ from captures.rundir.faults import (
     restarted_routers,
 )
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import SIMULATED, read_manifest, read_topology, read_workload
+from captures.rundir.inputs import read_manifest, read_topology, read_workload
 from captures.rundir.measures import (
     ROUTERS_KEEP,
     Port,
@@ -66,7 +66,6 @@ class Inputs:
     Attributes:
         log: the records of applications; `log.last_ns` is the last event of the service, too.
         opening: the predicates that the first wave of RAs answers (`opening_predicates`).
-        simulated: whether captures of links may be missing.
         held: whether the network was held until its user ended the run.
         private: whether applications encode predicates and messages.
         ip: the IPv4 frames beside CBCB.
@@ -81,14 +80,13 @@ class Inputs:
     def __init__(self, run: RunLayout) -> None:
         self.run = run
         self.manifest = read_manifest(run)
-        self.simulated = self.manifest["datapath"] == SIMULATED
         self.held = self.manifest.get("held", False)
         self.private = self.manifest.get("private", False)
         log = application_tables(run)
         # What applications request of an attention-limited service is in the records of the service alone.
         self.service = [event for _, event in read_attention(run)] if run.service_folder.is_dir() else []
         self.log = replace(log, last_ns=max([log.last_ns, *(event["t_ns"] for event in self.service)]))
-        self.controller = [event for _, event in read_controller(run)]
+        self.controller = [event for _, event in read_controller(run.controller_log)]
         self.epochs = epochs(self.controller)
         self.workload = [line for _, line in read_workload(run)]
         self.opening = opening_predicates(self.log, self.workload)
@@ -112,10 +110,6 @@ class Inputs:
         self.judgement = read_judgement(run)
         self.ip = ip_frames(run, self.topology.links)
         self.faults = read_faults(run)
-
-    @property
-    def links(self) -> Sequence[Link]:
-        return self.topology.links
 
     @cached_property
     def experiment(self) -> dict[str, Any]:
@@ -189,7 +183,7 @@ class Inputs:
         """Indices of the links that a command or an event of the experiment made lose or double frames."""
         events = self.experiment.get("events", [])
         ends = [each.get("link") for each in events if each.get("loss_percent") or _doubles(each)]
-        by_events = {link.index for link in self.links if _among(link, ends)}
+        by_events = {link.index for link in self.topology.links if _among(link, ends)}
         return lossy_links(self.run) | by_events
 
     @property
@@ -203,7 +197,7 @@ class Inputs:
     def doubling(self) -> bool:
         """Whether a link doubles frames at some time; copies of messages are then sent on by routers."""
         return (
-            any(link.duplicate_percent for link in self.links)
+            any(link.duplicate_percent for link in self.topology.links)
             or any(map(_doubles, self.experiment.get("events", [])))
             or any(record.get("doubling", False) for record in read_commands(self.run))
         )

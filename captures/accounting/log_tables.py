@@ -137,7 +137,7 @@ def controller_table(run: RunLayout, clock: Clock) -> pa.Table:
         RunFolderError: a line is malformed; names file and line.
     """
     rows: list[tuple[Any, ...]] = []
-    for _, line in read_controller(run):
+    for _, line in read_controller(run.controller_log):
         rest = dict(line)
         t_ns, event = rest.pop("t_ns"), rest.pop("event")
         columns = [rest.pop(name, None) for name in ("epoch", "node", "u", "v")]
@@ -170,9 +170,8 @@ def oracle_table(run: RunLayout) -> pa.Table:
 
 
 def oracle_rows(answers: Iterable[OracleAnswer]) -> pa.Table:
-    schema = TABLES["oracle"].schema
-    rows = ({**line, "seq": signed64(line["seq"])} for line in answers)
-    return as_table((tuple(row[name] for name in schema.names) for row in rows), schema)
+    rows = [{**line, "seq": signed64(line["seq"])} for line in answers]
+    return pa.Table.from_pylist(rows, TABLES["oracle"].schema)
 
 
 def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:

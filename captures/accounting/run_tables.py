@@ -6,6 +6,7 @@ The broadcast trees are read from the TABLE frames in the captures of the router
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,27 +60,20 @@ def run(inputs: Inputs) -> pa.Table:
         "last_s": inputs.last_s,
         "time_scale": inputs.time_scale,
         "width_s": inputs.bin_s,
-        "clock": [
-            {"start_ns": piece.start_ns, "experiment_s": piece.experiment_s, "rate": piece.rate}
-            for piece in clock.pieces
-        ],
+        "clock": list(map(asdict, clock.pieces)),
     }
     return pa.Table.from_pylist([row], schema=TABLES["run"].schema)
 
 
 def links(inputs: Inputs) -> pa.Table:
     """The links of the topology."""
-    schema = TABLES["links"].schema
-    properties = [name for name in schema.names if name != "link"]
-    rows = [
-        {"link": link.index, **{name: getattr(link, name) for name in properties}} for link in inputs.links
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    rows = [{**vars(link), "link": link.index} for link in inputs.topology.links]
+    return pa.Table.from_pylist(rows, schema=TABLES["links"].schema)
 
 
 def nodes(inputs: Inputs) -> pa.Table:
     """The nodes of the topology."""
-    rows = [{"node": node.id, "x": node.x, "y": node.y, "name": node.name} for node in inputs.topology.nodes]
+    rows = [{**vars(node), "node": node.id} for node in inputs.topology.nodes]
     return pa.Table.from_pylist(rows, schema=TABLES["nodes"].schema)
 
 

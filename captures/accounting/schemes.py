@@ -61,7 +61,7 @@ def held(inputs: Inputs) -> pa.Table:
     """
     senders = frozenset(inputs.senders)
     nodes = len(inputs.topology.nodes)
-    degree = Counter(end for link in inputs.links for end in (link.u, link.v))
+    degree = Counter(end for link in inputs.topology.links for end in (link.u, link.v))
     hop_bits = (max(degree.values(), default=1) - 1).bit_length()
     rows: list[tuple[int, str, str, int]] = []
     size_of_row = by_predicate(size_of)

@@ -31,7 +31,7 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "run": run_tables.run,
     "nodes": run_tables.nodes,
     "links": run_tables.links,
-    "shortest_paths": lambda inputs: run_tables.shortest_paths(inputs.links, inputs.senders),
+    "shortest_paths": lambda inputs: run_tables.shortest_paths(inputs.topology.links, inputs.senders),
     "trees": lambda inputs: run_tables.read_trees(inputs.captures, inputs.run.path, inputs.senders),
     "routing_tables": lambda inputs: routing_rows(read_routing_tables(inputs.run)),
     "controller": lambda inputs: controller_table(inputs.run, inputs.clock),

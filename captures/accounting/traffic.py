@@ -143,7 +143,7 @@ def attention_keys(inputs: Inputs, frames: Mapping[str, int]) -> dict[str, Any] 
     if judged is None:
         return None
     if len({each.identity.link for each in inputs.captures if each.identity.kind == "link"}) < len(
-        inputs.links
+        inputs.topology.links
     ):
         frames = received(inputs.router_counters)
     return service_keys(judged, frames, overload(inputs.router_counters))

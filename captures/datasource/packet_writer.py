@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -109,9 +110,7 @@ def _records(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
     times = columns.get("time_ns")
     if times is None:
         micros = columns["time"].cast(pa.timestamp("us", columns["time"].type.tz)).cast(pa.int64())
-        times = pa.array(
-            [None if micro is None else micro * 1000 for micro in micros.to_pylist()], pa.int64()
-        )
+        times = pc.multiply_checked(micros, 1000)
     count = batch.num_rows
     lengths = columns["length"].to_pylist() if "length" in columns else [None] * count
     link_types = columns["link_type"].to_pylist() if "link_type" in columns else [None] * count

@@ -42,6 +42,8 @@ except ImportError:
 #: Offset of a stream: path -> position, context and carry of the next part; number of packets before it;
 #: digest of the file's first bytes.
 Offset = dict[str, dict[str, Any]]
+#: Of a file of which nothing was read.
+_UNREAD: dict[str, Any] = {"position": None, "context": [], "carry": [], "packets": 0}
 #: Number of first bytes of a file whose digest distinguishes it from a file that replaces it.
 _BEGINNING = 4096
 #: Files of an offset that are not there any more, by which it notices that one is replaced.
@@ -137,8 +139,8 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for entry in entries:
             if files <= 0 or most_bytes <= 0:
                 return
-            since = reached.get(entry.path)
-            position = since["position"] if since is not None else 0
+            since = reached.get(entry.path, _UNREAD)
+            position = since["position"] or 0
             if self._idle.get(entry.path) == (entry, position):
                 continue
             now_s = time.time()
@@ -166,7 +168,7 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reached = end
         parts = []
         for path, to in sorted(end.items()):
-            since = start.get(path, {"position": None, "context": [], "carry": [], "packets": 0})
+            since = start.get(path, _UNREAD)
             if since["position"] != to["position"]:
                 part = {
                     "path": path,
@@ -205,7 +207,7 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _walk(
     entry: FileEntry,
-    since: dict[str, Any] | None,
+    since: dict[str, Any],
     up_to_damage: bool,
     most_bytes: float = math.inf,
     until: int | None = None,
@@ -221,21 +223,19 @@ def _walk(
         PcapError: as `latestOffset`, or the file is damaged, unless `up_to_damage`.
     """
     path = entry.path
-    position = None if since is None else since["position"]
+    position = since["position"]
     if position is not None and entry.size < position:
         raise PcapError(f"{path}: has shrunk from {position} to {entry.size} bytes; expected it to grow")
-    if since is None and entry.size and is_compressed(path):
+    if position is None and entry.size and is_compressed(path):
         raise PcapError(f"{path}: is compressed; only plain files can be followed while they grow")
-    if since is not None and since["beginning"] != _beginning(path, since["position"]):
+    if position is not None and since["beginning"] != _beginning(path, position):
         raise PcapError(f"{path}: has been replaced by another file; expected the file to grow")
     if entry.size == position:
         return None
-    context = () if since is None else tuple(since["context"])
-    fragments = CapturedFragments()
-    if since is not None:
-        fragments.carry(path, msgspec.convert(since["carry"], list[Carried]))
+    context, fragments = tuple(since["context"]), CapturedFragments()
+    fragments.carry(path, msgspec.convert(since["carry"], list[Carried]))
     reader = PcapReader(path, link_type=None, start=position, end=until, context=context, growing=True)
-    packets = 0 if since is None else since["packets"]
+    packets = since["packets"]
     # Blocks are grown to hold their first record.
     block_bytes = int(min(DEFAULT_BLOCK_BYTES, max(most_bytes, _LEAST_BLOCK_BYTES)))
     for block in reader.blocks(block_bytes):

@@ -9,7 +9,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from captures.rundir import RunLayout
 from captures.rundir.files import RunFile, check, parsed, read_lines
 from router.records.json_file import json_line
 
@@ -183,8 +182,8 @@ CONTROLLER = RunFile(
 )
 
 
-def read_controller(run: RunLayout, *, unfinished: bool = False) -> Iterator[tuple[str, ControllerEvent]]:
-    """Reads the events, each after its place (FILE:LINE); none if the run has no log of a controller.
+def read_controller(log: Path, *, unfinished: bool = False) -> Iterator[tuple[str, ControllerEvent]]:
+    """Reads the events, each after its place (FILE:LINE); none if there is no log.
 
     Args:
         unfinished: leave out a last line without an end, which its writer did not finish.
@@ -192,11 +191,6 @@ def read_controller(run: RunLayout, *, unfinished: bool = False) -> Iterator[tup
     Raises:
         RunFolderError: a line is malformed.
     """
-    return controller_events(run.controller_log, unfinished=unfinished)
-
-
-def controller_events(log: Path, *, unfinished: bool = False) -> Iterator[tuple[str, ControllerEvent]]:
-    """As `read_controller`, of any log of a controller."""
     if log.exists():
         yield from read_lines(log, controller_event, unfinished=unfinished)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
 from captures.rundir import RunLayout
@@ -59,9 +60,13 @@ def predicate_of(row: TableRow) -> Predicate:
     Raises:
         ValueError: it is malformed.
     """
-    if "encoded" in row:
-        return private.decode_predicate(FrameType.XRA, bytes.fromhex(row["encoded"]))
-    return parse_predicate(row["predicate"])
+    return _predicate(row["predicate"], row.get("encoded"))
+
+
+def _predicate(text: str, encoded: str | None) -> Predicate:
+    if encoded is None:
+        return parse_predicate(text)
+    return private.decode_predicate(FrameType.XRA, bytes.fromhex(encoded))
 
 
 def by_predicate(function: Callable[[Predicate], _T]) -> Callable[[TableRow], _T]:
@@ -71,15 +76,8 @@ def by_predicate(function: Callable[[Predicate], _T]) -> Callable[[TableRow], _T
     many routers. Results live as long as the returned function. The returned function raises ValueError if a
     predicate is malformed, each time.
     """
-    found: dict[tuple[str | None, str], _T] = {}
-
-    def of_row(row: TableRow) -> _T:
-        key = row.get("encoded"), row["predicate"]
-        if key not in found:
-            found[key] = function(predicate_of(row))
-        return found[key]
-
-    return of_row
+    of_texts = cache(lambda text, encoded: function(_predicate(text, encoded)))
+    return lambda row: of_texts(row["predicate"], row.get("encoded"))
 
 
 def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:

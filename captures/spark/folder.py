@@ -73,10 +73,12 @@ def remove_abandoned() -> tuple[int, int]:
     Returns:
         The number of folders, and that of processes.
     """
+    import psutil  # the formats of Spark do without it
+
     folders = processes = 0
     for path in Path(tempfile.gettempdir()).iterdir():
         name = re.fullmatch(rf"(\.?){_PREFIX}([0-9]{{1,9}})-.+", path.name, re.DOTALL)
-        if name is None or (name[1] and _lives(int(name[2]))):
+        if name is None or (name[1] and psutil.pid_exists(int(name[2]))):
             continue  # not Spark's, or its owner is creating it, and may not hold the lock yet
         try:
             lock = os.open(path, _OPEN)
@@ -96,12 +98,6 @@ def remove_abandoned() -> tuple[int, int]:
         finally:
             os.close(lock)
     return folders, processes
-
-
-def _lives(process_id: int) -> bool:
-    import psutil  # the formats of Spark do without it
-
-    return bool(psutil.pid_exists(process_id))
 
 
 def _end_processes(folder: Path) -> int:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.rundir.controller import controller_events
+from captures.rundir.controller import read_controller
 from captures.rundir.files import RunFolderError, read_json
 from router.wire.header import HOST_PORT
 from topos import Link, Topology
@@ -53,7 +53,7 @@ def read_incarnations(log: Path) -> dict[int, int]:
     malformed line; none if there is no log."""
     found: dict[int, int] = {}
     with suppress(RunFolderError):
-        for _, event in controller_events(log, unfinished=True):
+        for _, event in read_controller(log, unfinished=True):
             if event["event"] == "hello":
                 found[event["node"]] = event["incarnation"]
     return found

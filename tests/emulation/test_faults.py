@@ -82,7 +82,7 @@ def _faults(run: RunLayout) -> Iterator[Row]:
         elif (part, node) in away:
             away[part, node].ended_ns = record["t_ns"]
     last = Row("", 0, 0)
-    for _, event in read_controller(run):
+    for _, event in read_controller(run.controller_log):
         if event["event"] in (LINK_DOWN.name, LINK_UP.name):
             what = f"link {event['u']}-{event['v']} flaps"
         elif event["event"] in (NODE_DOWN.name, NODE_UP.name):
@@ -232,7 +232,7 @@ def test_every_part_recovers_and_no_receiver_is_missed_from_then_on(
             answered_ns = next(t_ns for t_ns in committed if t_ns > row.ended_ns)
             assert row.last_lost_ns <= answered_ns + 0.5e9, row
     # The epoch that answers a change is committed before the next fault begins, 4 to 10 s of wall time later.
-    for change in epochs(event for _, event in read_controller(RunLayout(run_dir))).changes:
+    for change in epochs(event for _, event in read_controller(RunLayout(run_dir).controller_log)).changes:
         following = (row.began_ns for row in found.values() if row.began_ns > change.began_ns)
         assert change.committed_ns is not None, change
         assert change.committed_ns < min(following, default=inf), change

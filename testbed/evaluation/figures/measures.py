@@ -12,6 +12,7 @@ import pyarrow as pa
 from captures.accounting.direct import Direct
 from captures.accounting.schemes import SENDERS
 from captures.accounting.texts import experiment_seconds
+from captures.rundir.inputs import SIMULATED
 from captures.rundir.routing_tables import read_routing_tables
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
@@ -51,7 +52,8 @@ def settled_s(run: Direct, experiment: Experiment) -> float | None:
     topology, inputs = experiment.topology, run.inputs
     delays = {link.delay_ms or 0.0 for link in topology.links}
     senders, receivers = sorted(inputs.senders), sorted(inputs.log.first_predicates)
-    if not inputs.simulated or len(delays) != 1 or not senders or not receivers:
+    simulated = inputs.manifest["datapath"] == SIMULATED
+    if not simulated or len(delays) != 1 or not senders or not receivers:
         return None
     hops = hops_on_trees(topology, LAYERS[experiment.broadcast.layer], frozenset(), frozenset())
     return float(hops[np.ix_(senders, receivers)].max()) * (HOP_NS / 1e9 + delays.pop() / 1e3)

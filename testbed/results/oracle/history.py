@@ -131,7 +131,7 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)
     if run.controller_log.exists():
-        events = [event for _, event in read_controller(run, unfinished=unfinished)]
+        events = [event for _, event in read_controller(run.controller_log, unfinished=unfinished)]
         history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
         history.delays = delays(faults)
         history.connectivity = connectivity(events, read_topology(run), hop_limit)

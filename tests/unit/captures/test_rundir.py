@@ -400,11 +400,11 @@ def test_records_that_find_no_room_are_counted(run: RunLayout) -> None:
 
 
 def test_events_of_the_controller_read_back(run: RunLayout) -> None:
-    assert list(read_controller(run)) == []
+    assert list(read_controller(run.controller_log)) == []
     with closing(ControllerLog(run.controller_log)) as log:
         log.write("failed", Failed(error="x"), 5)
         log.write("of a later version", {"a": 1}, 6)
-    assert [event for _, event in read_controller(run)] == [
+    assert [event for _, event in read_controller(run.controller_log)] == [
         {"t_ns": 5, "event": "failed", "error": "x"},
         {"t_ns": 6, "event": "of a later version", "a": 1},
     ]
@@ -426,7 +426,7 @@ def test_a_follower_takes_whole_lines_and_names_bad_ones(tmp_path: Path) -> None
 _READERS: dict[str, Callable[[RunLayout], object]] = {
     "routers_counters": read_routers_counters,
     "applications": lambda run: list(read_applications(run)),
-    "controller_log": lambda run: list(read_controller(run)),
+    "controller_log": lambda run: list(read_controller(run.controller_log)),
     "clock": read_clock,
     "lag": read_lag,
     "manifest": read_manifest,

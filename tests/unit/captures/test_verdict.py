@@ -245,7 +245,7 @@ def _keys(folder: Path, routers: dict[int, dict[str, Any]], *controllers: dict[s
     run.controller_log.write_bytes(b"".join(map(json_line, events)))
     inputs = SimpleNamespace(router_counters=routers, run=run, time_scale=1.0)
     inputs.held, inputs.workload, inputs.captures = False, [], []
-    inputs.controller = [event for _, event in read_controller(run)]
+    inputs.controller = [event for _, event in read_controller(run.controller_log)]
     inputs.log = SimpleNamespace(sent=pa.table({"seq": [1]}))
     keys = log_keys(cast(Inputs, inputs))
     return {name: keys[name] for name in _REFUSED if keys[name]}

@@ -113,7 +113,7 @@ def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> 
     window_s = experiment.oracle.in_flight_window_s
     found = Deliveries(window_s, read_topology(run))
     applications = [(recorded.event["t_ns"], recorded) for _, recorded in read_applications(run)]
-    controller = [(event["t_ns"], event) for _, event in read_controller(run)]
+    controller = [(event["t_ns"], event) for _, event in read_controller(run.controller_log)]
     for at_ns in sorted({at_ns for at_ns, _ in (*applications, *controller)}):
         found.take_controller([event for t_ns, event in controller if t_ns == at_ns])
         found.take_applications([recorded for t_ns, recorded in applications if t_ns == at_ns])

@@ -335,7 +335,7 @@ def _undecided(run: RunLayout) -> str | None:
         # A shell or a program in a node may do anything to the network.
         return f"the run was given commands: {commands[0]['command']}"
     counters = read_routers_counters(run)
-    if run.controller_log.exists() and tree_changes(event for _, event in read_controller(run)):
+    if tree_changes(event for _, event in read_controller(run.controller_log)):
         return "broadcast trees changed"
     return undecided_by(counters.values())
 
