@@ -118,23 +118,19 @@ class Parser:
 
     def __init__(self, tokens: LazyTokens, most: Most | None = None) -> None:
         self._tokens = tokens
-        self._position = 0
+        #: How many tokens have been read.
+        self.position = 0
         self._most = most
 
     @property
-    def position(self) -> int:
-        """How many tokens have been read."""
-        return self._position
-
-    @property
     def current(self) -> Token:
-        return self._tokens[self._position]
+        return self._tokens[self.position]
 
     def take(self) -> Token:
         """Read one token (END stays)."""
         token = self.current
         if token.kind is not TokenKind.END:
-            self._position += 1
+            self.position += 1
         return token
 
     def accept(self, *kinds: TokenKind) -> bool:

@@ -142,11 +142,12 @@ def _widest_at_corner(
     for member in nsmallest(CANDIDATES_MAX, index.select(members), key=lambda member: member.key):
         if member not in patterned:
             patterned[member] = _has_patterns(member, filter_)
-        if not patterned[member] or not _contains_corner(member, box):
+        sets = member.attributes.items()
+        if not patterned[member] or not all(
+            iv.contains(values.intervals, box[name][0][0]) for name, values in sets
+        ):
             continue
-        short = sum(
-            not iv.includes(values.intervals, box[name]) for name, values in member.attributes.items()
-        )
+        short = sum(not iv.includes(values.intervals, box[name]) for name, values in sets)
         if short < fewest:
             best, fewest = member, short
     return best, members.bit_count() <= CANDIDATES_MAX
@@ -158,10 +159,6 @@ def _has_patterns(member: NormalFilter, filter_: NormalFilter) -> bool:
         values.is_plain or includes(everything_with(values), filter_.attributes[name])
         for name, values in member.attributes.items()
     )
-
-
-def _contains_corner(member: NormalFilter, box: _Box) -> bool:
-    return all(iv.contains(values.intervals, box[name][0][0]) for name, values in member.attributes.items())
 
 
 def _cut(box: _Box, member: NormalFilter) -> list[_Box]:

@@ -162,9 +162,7 @@ def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
     if len(filters) > most:
         filters = _neighbours_merged(filters, most)
     if len(filters) > max_filters:
-        merging = _Merging(filters)
-        merging.merge_to(max_filters)
-        filters = merging.remaining()
+        filters = _Merging(filters).merged(max_filters)
     return simplify(Predicate(tuple(member.filter for member in filters)))
 
 
@@ -274,14 +272,12 @@ class _Merging:
         self._gone = np.zeros(len(filters), dtype=np.bool_)
         self._stale = np.zeros(len(filters), dtype=np.bool_)
 
-    def merge_to(self, count: int) -> None:
-        """Merges the closest filters until `count` are left."""
+    def merged(self, count: int) -> list[NormalFilter]:
+        """The `count` filters that are left when the closest ones have been merged."""
         for row in range(len(self._filters)):
             self._look(row)
         for _ in range(len(self._filters) - count):
             self._merge_closest()
-
-    def remaining(self) -> list[NormalFilter]:
         return [filter_ for filter_ in self._filters if filter_ is not None]
 
     def _merge_closest(self) -> None:

@@ -200,8 +200,6 @@ class Ranges(Encoding):
 
     def _constraint_strings(self, constraint: Constraint) -> Iterable[bytes]:
         name, operator, value = constraint.name, constraint.operator, constraint.value
-        if operator is Operator.EQ:
-            return (_slides_string(constraint),)
         if isinstance(value, str) and value:
             pattern = value.encode()
             if operator is Operator.PREFIX:
