@@ -82,10 +82,6 @@ class SendQueue:
         return len(self._waiting)
 
     @property
-    def waiting(self) -> bool:
-        return bool(self._waiting)
-
-    @property
     def wants_write(self) -> bool:
         """True if frames wait until the socket is writable."""
         return bool(self._waiting) and self.retry_at is None and not self._goes_later
@@ -172,7 +168,8 @@ class Link:
         self.bytes_sent = 0
         self._dropped: Counter[str] = Counter()
         self._log = log
-        self.intake = FrameIntake(forwarded_frame, self._log_drop, guard)
+        verify = None if guard is None else guard.open
+        self.intake = FrameIntake(forwarded_frame, self._log_drop, verify)
         self._guard = guard
         self._neighbours = neighbours
         if guard is not None:
@@ -203,7 +200,7 @@ class Link:
     @property
     def holds(self) -> bool:
         """True if frames wait that go before any message that compiled code would send."""
-        return self.messages.waiting or self.control.blocked
+        return bool(self.messages) or self.control.blocked
 
     @property
     def behind(self) -> bool:
@@ -292,7 +289,7 @@ class Link:
         deadline = self.intake.reassembler.next_deadline()
         earlier = deadline is not None and (self._known is None or deadline < self._known)
         # The core may have answered a message by an SR.
-        if self.messages.waiting or self.control.waiting or earlier:
+        if self.messages or self.control or earlier:
             self.changed = True
 
     def _keep_unsent(self, plane: DataPlane, now: float) -> None:

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -137,7 +137,7 @@ class _Prepared:
         descriptors: those that were opened for it.
     """
 
-    def __init__(self, spec: RouterSpec, pages: Mapping[str, ClockPage]) -> None:
+    def __init__(self, spec: RouterSpec) -> None:
         self.spec = spec
         self.log_file: TextIO | None = None
         self.loop: RouterLoop | None = None
@@ -149,14 +149,14 @@ class _Prepared:
             log = Log(self.log_file, spec.node)
             if spec.namespace is not None:
                 enter_network_namespace(spec.namespace)
-            self.loop = self._make(log, pages)
+            self.loop = self._make(log)
         except Exception as error:
             self.error = error
 
-    def _make(self, log: Log, pages: Mapping[str, ClockPage]) -> RouterLoop:
+    def _make(self, log: Log) -> RouterLoop:
         spec = self.spec
         sockets = PacketSockets(spec.device)
-        clock, meter = _clock(spec, pages)
+        clock, meter = _clock(spec)
         public_keys = None
         if spec.signing_keys_path is not None:
             from router.security.signatures import read_public_keys  # it comes with cryptography
@@ -227,9 +227,12 @@ def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[in
     gc.freeze()
     with suppress(AttributeError):  # a C library other than glibc
         ctypes.CDLL(None).malloc_trim(0)
-    pages = _clock_pages(specs)
+    # Before the descriptors of each router are noted: routers share a page.
+    for path in {spec.clock_path for spec in specs if spec.clock_path is not None}:
+        with suppress(OSError, ValueError):  # a router finds the error
+            _clock_page(path)
     children: dict[int, int] = {}
-    for batch in _in_batches(specs, pages):
+    for batch in _in_batches(specs):
         gc.freeze()
         # A child that gets SIGTERM before it has a handler must not lose the signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -240,29 +243,20 @@ def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[in
     return children
 
 
-def _clock_pages(specs: Sequence[RouterSpec]) -> dict[str, ClockPage]:
-    """Returns the pages of the routers' clocks, by path; a router whose page cannot be opened finds none."""
-    pages = {}
-    for path in {spec.clock_path for spec in specs if spec.clock_path is not None}:
-        with suppress(OSError, ValueError):
-            pages[path] = _clock_page(path)
-    return pages
-
-
 @cache
 def _clock_page(path: str) -> ClockPage:
     """The page of a clock; a parent that starts routers again opens it once, since it never closes it."""
     return ClockPage.open(Path(path))
 
 
-def _in_batches(specs: Sequence[RouterSpec], pages: Mapping[str, ClockPage]) -> Iterator[list[_Prepared]]:
+def _in_batches(specs: Sequence[RouterSpec]) -> Iterator[list[_Prepared]]:
     """Makes the routers, some at a time."""
     for first in range(0, len(specs), _BATCH):
         batch = []
         with returning_to_its_namespace():
             known = _open_descriptors()
             for spec in specs[first : first + _BATCH]:
-                prepared = _Prepared(spec, pages)
+                prepared = _Prepared(spec)
                 prepared.descriptors = _open_descriptors() - known
                 known |= prepared.descriptors
                 batch.append(prepared)
@@ -371,7 +365,7 @@ def _cpu_seconds() -> dict[str, float]:
     return {"cpu_user_s": round(used.ru_utime, 6), "cpu_system_s": round(used.ru_stime, 6)}
 
 
-def _clock(spec: RouterSpec, pages: Mapping[str, ClockPage]) -> tuple[ExperimentClock, Meter]:
+def _clock(spec: RouterSpec) -> tuple[ExperimentClock, Meter]:
     """Returns the clock of the router, and the meter of its loop.
 
     Raises:
@@ -379,7 +373,7 @@ def _clock(spec: RouterSpec, pages: Mapping[str, ClockPage]) -> tuple[Experiment
     """
     if spec.clock_path is None:
         return ExperimentClock(), Meter()
-    page = pages.get(spec.clock_path) or ClockPage.open(Path(spec.clock_path))
+    page = _clock_page(spec.clock_path)
     return SharedClock(page), Meter(page.slot(spec.slot))
 
 

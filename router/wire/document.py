@@ -35,7 +35,6 @@ from router.wire.format import (
     Layout,
     Names,
     Occurs,
-    Part,
     Tlv,
 )
 from router.wire.header import ETHERTYPE, HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
@@ -229,8 +228,8 @@ def _size(field: Field) -> str:
             return str(other.value)
 
 
-def _reasons_table(part: Part) -> str:
-    rows = ((f"`{row.reason.value}`", row.sentence) for row in REASONS if row.part is part)
+def _reasons_table(part: str) -> str:
+    rows = ((f"`{row.reason.value}`", row.sentence) for row in REASONS if row.part == part)
     return _rows("reason", "when", rows=rows)
 
 
@@ -287,6 +286,6 @@ TABLES: dict[str, Callable[[], str]] = {
         *("operator", "symbol", "meaning"),
         rows=[(int(operator), f"`{SYMBOLS[operator]}`", text) for operator, text in OPERATORS.items()],
     ),
-    "reasons of the header": lambda: _reasons_table(Part.HEADER),
-    "reasons of the body": lambda: _reasons_table(Part.BODY),
+    "reasons of the header": lambda: _reasons_table("header"),
+    "reasons of the body": lambda: _reasons_table("body"),
 }

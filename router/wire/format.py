@@ -165,13 +165,6 @@ class Occurs(Enum):
     OPTIONAL = "?"
 
 
-class Part(Enum):
-    """The part of a frame in which a reason is found."""
-
-    HEADER = "header"
-    BODY = "body"
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of the header, of a TLV or of a record.
@@ -233,10 +226,13 @@ class TlvFormat:
 
 @dataclass(frozen=True, slots=True)
 class ReasonFormat:
-    """A reason for dropping a frame; `label` is a few words, shown by Wireshark."""
+    """A reason for dropping a frame; `label` is a few words, shown by Wireshark.
+
+    `part` is the part of a frame in which the reason is found.
+    """
 
     reason: DecodeReason
-    part: Part
+    part: str
     label: str
     sentence: str
 
@@ -376,8 +372,8 @@ FRAMES = tuple(
 #: In the header, in the order in which a reader checks.
 REASONS = tuple(
     ReasonFormat(DecodeReason[name], part, label, sentence.format(**_NUMBERS))
-    for part in Part
-    for name, (label, sentence) in _FILE["reasons"][part.value].items()
+    for part in ("header", "body")
+    for name, (label, sentence) in _FILE["reasons"][part].items()
 )
 #: Value type -> (bytes of the value, what they are).
 VALUES = {Type[name]: (size, text) for name, (size, text) in _FILE["values"].items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from router.wire.codec import WholeFrame
 from router.wire.format import DecodeReason, Flags
@@ -249,16 +249,6 @@ class RefusedError(Exception):
     """A frame that is dropped before it is read; the text is the reason."""
 
 
-class Opener(Protocol):
-    """Verifies frames: `router.security.guard.Guard`."""
-
-    def open(self, data: bytes, header: Header) -> bytes:
-        """The payload of an Ethernet frame that is authentic, without its trailer and padding.
-
-        Raises RefusedError: it is not.
-        """
-
-
 class FrameIntake:
     """Takes Ethernet frames and returns protocol frames; drops and counts all others.
 
@@ -266,7 +256,8 @@ class FrameIntake:
         read: makes the frame of a header, its whole body and its signature: `codec.read_frame` or
             `codec.forwarded_frame`.
         log: called with the reason and more fields for each dropped Ethernet frame.
-        guard: verifies each frame before more of it is read than the header; None: all are taken.
+        verify: `router.security.guard.Guard.open`, of each frame before more of it is read than the header;
+            None: all are taken.
 
     Attributes:
         frames: Ethernet frames by type, `UNDECODABLE` for a header that breaks a rule. Each fragment is one.
@@ -279,7 +270,7 @@ class FrameIntake:
         self,
         read: Callable[[Header, bytes, bytes], Frame],
         log: Callable[[str, dict[str, Any]], None] = lambda _reason, _fields: None,
-        guard: Opener | None = None,
+        verify: Callable[[bytes, Header], bytes] | None = None,
     ) -> None:
         self.frames: Counter[str] = Counter()
         self.bytes = 0
@@ -287,7 +278,7 @@ class FrameIntake:
         self.reassembler = Reassembler()
         self._read = read
         self._log = log
-        self._guard = guard
+        self._verify = verify
 
     def take(
         self, data: bytes, now: float, expected: int | None = None
@@ -313,8 +304,8 @@ class FrameIntake:
             if sender is None or (expected is not None and sender != expected):
                 self._drop(BAD_SOURCE, data, type=type_)
                 return None
-            if self._guard is not None:
-                payload = self._guard.open(data, header)
+            if self._verify is not None:
+                payload = self._verify(data, header)
                 header = header._replace(flags=header.flags & ~_TAGGED)
             whole = self.reassembler.add_decoded(sender, header, payload, now)
             if whole is None:

@@ -173,7 +173,8 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
                 verifier = read_verifier(settings.signing_keys, self._guard.windows.floor)
         known = {} if settings.state is None else read_incarnations(settings.log)
         self._machine = Distribution(settings.network, legacy=legacy, verifier=verifier, incarnations=known)
-        self._intake = FrameIntake(read_frame, guard=self._guard)
+        verify = None if self._guard is None else self._guard.open
+        self._intake = FrameIntake(read_frame, verify=verify)
         self._sent: Counter[str] = Counter()
         self._clock: ExperimentClock = ExperimentClock()
         self._meter = Meter()
@@ -190,18 +191,17 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         reason."""
         dropped = self._intake.dropped
         undecodable = {reason.value for reason in DecodeReason}
+        rejected = Counter({reason: count for reason, count in dropped.items() if reason not in undecodable})
+        refused = {} if self._guard is None else self._guard.refused_by_sender()
+        for (node, reason), count in sorted(self._machine.refused.items()):
+            rejected[reason] += count
+            refused.setdefault(str(node), {})[reason] = count
         counts = FrameCounts(
             frames_sent=dict(self._sent),
             frames_received=dict(self._intake.frames),
             undecodable={reason: count for reason, count in dropped.items() if reason in undecodable},
-            rejected={
-                **self._machine.rejected,
-                **{reason: count for reason, count in dropped.items() if reason not in undecodable},
-            },
+            rejected=dict(rejected),
         )
-        refused = {} if self._guard is None else self._guard.refused_by_sender()
-        for (node, reason), count in sorted(self._machine.refused.items()):
-            refused.setdefault(str(node), {})[reason] = count
         if refused:
             counts["refused"] = refused
         return counts

@@ -253,14 +253,6 @@ class Distribution:
         return actions
 
     @property
-    def rejected(self) -> Counter[str]:
-        """The numbers of `refused` by reason alone."""
-        found: Counter[str] = Counter()
-        for (_, reason), count in self.refused.items():
-            found[reason] += count
-        return found
-
-    @property
     def settled(self) -> bool:
         """Returns whether every router that is up has the trees of the present network and nothing is due."""
         committed = self._epoch is not None and self._epoch.stage is Stage.COMMITTED

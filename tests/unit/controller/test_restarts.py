@@ -176,7 +176,7 @@ def test_a_restart_of_a_router_that_was_given_up_counts_once() -> None:
         network.advance(0.5)
     assert len(network.events("router_unresponsive")) == TIMING.restarts
     assert network.events("hello")[-1]["incarnation"] == 1 + TIMING.restarts
-    assert network.machine.rejected == {}
+    assert network.machine.refused == {}
 
 
 def test_a_restart_makes_a_new_epoch_in_which_all_advertise_again() -> None:
@@ -236,7 +236,6 @@ def test_a_router_that_is_ahead_is_brought_in_by_a_higher_epoch(ahead: int) -> N
     network.advance(1)
     assert [event["epoch"] for event in network.events("committed")] == [1, 3 + ahead]
     assert sorted(network.frames(FrameType.COMMIT, 3 + ahead)) == [0, 1, 2]
-    assert network.machine.rejected == {"other_epoch": 1}
     assert network.machine.refused == {(1, "other_epoch"): 1}
     assert network.machine.settled
 
@@ -263,7 +262,7 @@ def test_hellos_that_change_make_few_epochs_for_all() -> None:
     for incarnation in range(2, 42):
         network.hello(1, incarnation=incarnation)
         network.advance(0.1)
-    assert network.machine.rejected == {"hello_rate": 40 - TIMING.restarts}
+    assert network.machine.refused == {(1, "hello_rate"): 40 - TIMING.restarts}
     assert [event["epoch"] for event in network.events("committed")] == [1, 2, 3, 4]
     assert len(network.events("hello")) == 3 + TIMING.restarts
     # A router that has really restarted repeats its HELLO.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from router.clock import ClockPage, Piece
 from router.protocol.options import RouterOptions
 from router.records.json_file import to_json
 from router.runtime.parent import Parent, read_specs
-from router.runtime.process import RouterSpec, _clock_pages
+from router.runtime.process import RouterSpec, _clock_page
 
 SPEC = RouterSpec(
     1, "eth0", 77, "/tmp/a.sock", "/tmp/a.json", "/tmp/a.log", RouterOptions(hop_limit=3), seed=5
@@ -60,9 +59,8 @@ def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None
 def test_routers_that_are_started_again_leave_no_descriptor_of_the_clock(tmp_path: Path) -> None:
     path = tmp_path / "clock"
     ClockPage.create(path, 1, Piece(0, 0.0, 1.0)).close()
-    spec = replace(SPEC, clock_path=str(path))
-    page = _clock_pages([spec])[str(path)]
+    page = _clock_page(str(path))
     before = set(Path("/proc/self/fd").iterdir())
     for _ in range(3):
-        assert _clock_pages([spec]) == {str(path): page}
+        assert _clock_page(str(path)) is page
     assert set(Path("/proc/self/fd").iterdir()) == before

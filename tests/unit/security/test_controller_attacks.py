@@ -6,6 +6,7 @@ outsider has no key; an insider has the network key, and the signing key of node
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,8 @@ class Court(Network):
         verifier = PublicKeys(public_keys(), INCARNATION << COUNTER_BITS) if signs else None
         super().__init__(line(3), verifier=verifier)
         self.receiver = None if mode == "off" else guard(CONTROLLER_SOURCE)
-        self.intake = FrameIntake(read_frame, guard=self.receiver)
+        verify = None if self.receiver is None else self.receiver.open
+        self.intake = FrameIntake(read_frame, verify=verify)
         self._routers = [router_guard(node, signs=signs) for node in range(3)]
         #: The incarnations of the routers, which answer a frame that names another with a HELLO.
         self.starts = dict.fromkeys(range(3), INCARNATION)
@@ -110,7 +112,8 @@ class Court(Network):
         return [each["epoch"] for each in self.events("committed")]
 
     def counted(self) -> dict[str, int]:
-        return {**self.intake.dropped, **self.machine.rejected}
+        rejected = Counter(reason for _, reason in self.machine.refused.elements())
+        return {**self.intake.dropped, **rejected}
 
     def counts(self, counted: dict[str, int], node: int = VICTIM) -> None:
         """Compares the counts, all of which the controller has by the name of a node for the report."""

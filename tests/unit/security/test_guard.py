@@ -106,7 +106,7 @@ def test_no_hostile_frame_raises_or_is_taken(seed: int, tagged: bool, behind: by
         + (marked(payload) if tagged and len(payload) > 2 else payload)
         + behind
     )
-    intake = FrameIntake(read_frame, guard=router_guard(4))
+    intake = FrameIntake(read_frame, verify=router_guard(4).open)
     assert intake.take(data, 0.0) is None
     assert sum(intake.dropped.values()) == 1
 
@@ -150,7 +150,7 @@ def test_every_fragment_is_verified() -> None:
     frame = Frame(FrameType.MSG, 3, 1, 1, 9, Message({"s": "x" * 4000}))
     pieces = sealed(router_guard(3), TO_PORTS, node_address(3), frame, NEIGHBOURS)
     assert max(map(len, pieces)) <= 14 + 1500
-    receiver = FrameIntake(read_frame, guard=router_guard(4))
+    receiver = FrameIntake(read_frame, verify=router_guard(4).open)
     forged = head(TO_PORTS, node_address(3)) + fragment(frame)[1]
     taken = [receiver.take(data, 0.0) for data in (pieces[0], forged, *pieces[1:])]
     assert [None if each is None else each[:2] for each in taken] == [None] * len(pieces) + [(3, frame)]
