@@ -198,12 +198,13 @@ class BroadcastTables:
     """The tables of every epoch that is in use, and which epoch this router originates in.
 
     Attributes:
+        current: the table of the newest committed epoch; None before the first.
         need_subtrees: a table must say which nodes are in the subtrees of this router.
     """
 
     __slots__ = (
-        *("_current", "_neighbours", "_neighbours_of", "_node", "_oldest"),
-        *("_tables", "changes", "get", "need_subtrees"),
+        *("_neighbours", "_neighbours_of", "_node", "_oldest"),
+        *("_tables", "changes", "current", "get", "need_subtrees"),
     )
 
     def __init__(self, node: int) -> None:
@@ -212,18 +213,13 @@ class BroadcastTables:
         self._tables: dict[int, EpochTable] = {}
         #: The table of an epoch, if there is one.
         self.get = self._tables.get
-        self._current: EpochTable | None = None
+        self.current: EpochTable | None = None
         self._oldest = 0
         #: How often the set of tables has changed.
         self.changes = 0
         self._neighbours: Mapping[int, int] = {}
         #: The `changes` of which `_neighbours` are.
         self._neighbours_of = 0
-
-    @property
-    def current(self) -> EpochTable | None:
-        """The table of the newest committed epoch; None before the first."""
-        return self._current
 
     @property
     def newest(self) -> int:
@@ -247,14 +243,14 @@ class BroadcastTables:
         Frames of a newer epoch arrive before its COMMIT, and the COMMIT of an epoch that was abandoned may
         come in between: what was learnt about an interface of the newer epoch must outlive that COMMIT.
         """
-        if self._current is None:
+        if self.current is None:
             return frozenset()
-        tables = [table for epoch, table in self._tables.items() if epoch >= self._current.epoch]
+        tables = [table for epoch, table in self._tables.items() if epoch >= self.current.epoch]
         return frozenset(interface for table in tables for interface in table.neighbours)
 
     def reaches(self, node: int) -> bool:
         """Whether the node has a tree in the current epoch or in a newer one."""
-        oldest = 0 if self._current is None else self._current.epoch
+        oldest = 0 if self.current is None else self.current.epoch
         return any(table.branch(node) for epoch, table in self._tables.items() if epoch >= oldest)
 
     def held(self) -> Iterable[EpochTable]:
@@ -287,9 +283,9 @@ class BroadcastTables:
         Raises:
             KeyError: there is no table of `epoch`, and a newer one is not current either.
         """
-        if self._current is not None and epoch <= self._current.epoch:
+        if self.current is not None and epoch <= self.current.epoch:
             return False
-        self._current = self._tables[epoch]
+        self.current = self._tables[epoch]
         self._oldest = max(self._oldest, min(oldest_epoch, epoch))
         for retired in [each for each in self._tables if each < self._oldest]:
             del self._tables[retired]

@@ -28,6 +28,9 @@ class Listener:
         predicate: of the subscription.
         receive: is called for one delivery after the other, in the order in which they arrive.
 
+    Attributes:
+        app, node: as of the client.
+
     Raises:
         ClientError: the router refused the subscription or did not answer.
         ValueError: the text is not a predicate.
@@ -37,6 +40,7 @@ class Listener:
         self, client: Client, predicate: Predicate | str, receive: Callable[[Delivery], object]
     ) -> None:
         self._client = client
+        self.app, self.node = client.app, client.node
         self._receive = receive
         self._error: BaseException | None = None
         try:
@@ -58,16 +62,6 @@ class Listener:
             # The error of the block says more.
             if error is None:
                 raise
-
-    @property
-    def app(self) -> str:
-        """The application's name."""
-        return self._client.app
-
-    @property
-    def node(self) -> int:
-        """The router's node."""
-        return self._client.node
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the listener has ended by itself; returns False after `timeout` seconds.

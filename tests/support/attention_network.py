@@ -103,7 +103,7 @@ class AttentionNetwork(Network):
         super().__init__(graph, RouterOptions(service="attention", service_options=options), seed)
 
     def state(self, node: int) -> State:
-        service = self.routers[node]._service
+        service = self.routers[node].service
         assert isinstance(service, Attention)
         return service.state
 
@@ -165,7 +165,7 @@ class AttentionNetwork(Network):
         if isinstance(action, Registered):
             self.rounds.setdefault((node, action.subscription), []).append(Round(action))
         elif isinstance(action, Uploaded):
-            self.uploads[action.source, action.seq] = (action.message, self.now, node)
+            self.uploads[action.source, action.seq] = (action.attributes, self.now, node)
         elif isinstance(action, RoundEnded):
             self.rounds[node, action.subscription][-1].outcome = action
             assert action.got == len(self.rounds[node, action.subscription][-1].got)

@@ -28,8 +28,8 @@ def attention_router(**options: Any) -> Router:
 
 
 def state_of(router: Router) -> State:
-    assert isinstance(router._service, Attention)
-    return router._service.state
+    assert isinstance(router.service, Attention)
+    return router.service.state
 
 
 def frame_of(kind: FrameType, issuer: int, seq: int, body: Body) -> Frame:

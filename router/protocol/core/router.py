@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.content import Content
 from router.matching.engines import Matcher
 from router.predicates.parser import Most
 from router.protocol.broadcast import Branch, BroadcastTables
@@ -25,7 +24,7 @@ from router.protocol.core.dispatch import event_handlers, frame_rules
 from router.protocol.core.intake import Intake
 from router.protocol.core.messages import Messages
 from router.protocol.core.session import ControllerSession
-from router.protocol.counters import Counters, Drop
+from router.protocol.counters import Drop
 from router.protocol.events import Action, Event, FrameReceived
 from router.protocol.options import SCHEMES, SERVICES, RouterOptions, content_of
 from router.protocol.routing import RoutingTable
@@ -90,6 +89,10 @@ class Router:
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
 
+    Attributes:
+        content: the form of predicates and messages.
+        service: of this router to applications.
+
     Raises:
         ValueError: the incarnation does not fit in 32 bits.
     """
@@ -113,7 +116,8 @@ class Router:
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)
         scheme: Scheme = SCHEMES[options.scheme](context, routing)
         service: Service = SERVICES[options.service](context, routing)
-        self._scheme, self._service = scheme, service
+        self._scheme, self.service = scheme, service
+        self.content, self.counters = content, context.counters
         self._messages = messages = Messages(context, scheme, service)
         self._parts = parts = context.parts
         parts.join([ControllerSession(context), scheme, *scheme.parts(), service, *service.parts(), messages])
@@ -132,15 +136,6 @@ class Router:
     @property
     def core(self) -> Router:
         return self
-
-    @property
-    def counters(self) -> Counters:
-        return self._context.counters
-
-    @property
-    def content(self) -> Content:
-        """The form of predicates and messages."""
-        return self._context.content
 
     @property
     def epoch(self) -> int:
@@ -193,18 +188,13 @@ class Router:
         )
 
     @property
-    def service(self) -> Service:
-        """The service of this router to applications."""
-        return self._service
-
-    @property
     def engine_bytes(self) -> int | None:
         """The memory of the matching engine, in bytes; None: the engine does not count it."""
         return self._routing.engine_bytes
 
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""
-        return self._service.session(number, self._context.content)
+        return self.service.session(number, self.content)
 
     def refusal(self, event: type[Event]) -> str | None:
         """Why this router takes no events of a type; None: it takes them."""

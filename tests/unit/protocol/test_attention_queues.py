@@ -272,7 +272,7 @@ def test_priority_counts_the_subscriptions_of_every_home_that_lack_publications(
     for seq in (1, 2):
         body = Publication(12, seq, 0, Message({"x": 1}), PublicationFlags.NONE, homes)
         received(router, 12, frame_of(FrameType.PUB, 12, seq, body), 1.0)
-    (waiting,) = router._service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
+    (waiting,) = router.service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
     assert waiting.deadlines == deadlines
 
 
@@ -289,7 +289,7 @@ def test_the_greatest_age_of_a_frame_does_not_grow_in_a_queue() -> None:
 
 def test_frames_of_a_retired_epoch_do_not_leave() -> None:
     router = _congested()
-    waiting = router._service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
+    waiting = router.service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
     waiting[0].frame = replace(waiting[0].frame, epoch=77)
     assert _xs(_drained(router)) == [2, 3]
     assert router.counters.dropped["unknown_epoch"] == 1

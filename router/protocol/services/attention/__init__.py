@@ -177,20 +177,13 @@ class Uploaded(_ForApplication):
     Comes before any delivery of it.
     """
 
+    event: ClassVar[str] = "upload"
+
     app: int
     source: int
     seq: int
-    message: Message
+    attributes: Message
     at_s: float
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "event": "upload",
-            "source": self.source,
-            "seq": self.seq,
-            "attributes": self.message,
-            "at_s": self.at_s,
-        }
 
 
 @value
