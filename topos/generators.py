@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import wraps
+from functools import cache, wraps
 from itertools import accumulate
 from random import Random
 from typing import Any, TypeVar, cast
@@ -202,7 +202,7 @@ def waxman(
     """
     random = Random(seed)
     points = distinct_points(random, n, plane)
-    weight_of = _Weights(alpha, beta, plane)
+    weight_of = _weights(alpha, beta, plane)
     neighbours: list[set[int]] = [set() for _ in points]
     links: list[tuple[int, int]] = []
     first = min(links_per_node, n - 1)
@@ -220,30 +220,27 @@ def waxman(
     return planar(f"waxman-{n}-seed-{seed}", points, links, cost)
 
 
-class _Weights:
-    """round(alpha * exp(-d / (beta * L)) * _WEIGHT_UNIT), at least 1, for whole distances d.
+def _weights(alpha: float, beta: float, plane: int) -> Callable[[int], int]:
+    """round(alpha * exp(-d / (beta * L)) * _WEIGHT_UNIT), at least 1, of whole distances d.
 
     `Decimal.exp` is correctly rounded everywhere; `math.exp` depends on the platform's C library.
 
     Args:
         plane: side of the square, L its diagonal.
     """
+    factor = Decimal(alpha) * _WEIGHT_UNIT
+    with localcontext() as context:
+        context.prec = 28
+        scale = Decimal(beta) * Decimal(2 * plane * plane).sqrt()
 
-    def __init__(self, alpha: float, beta: float, plane: int) -> None:
-        self._factor = Decimal(alpha) * _WEIGHT_UNIT
+    @cache
+    def weight_of(distance: int) -> int:
         with localcontext() as context:
             context.prec = 28
-            self._scale = Decimal(beta) * Decimal(2 * plane * plane).sqrt()
-        self._known: dict[int, int] = {}
+            exact = factor * (-distance / scale).exp()
+        return max(1, int(exact.to_integral_value()))
 
-    def __call__(self, distance: int) -> int:
-        weight = self._known.get(distance)
-        if weight is None:
-            with localcontext() as context:
-                context.prec = 28
-                exact = self._factor * (-distance / self._scale).exp()
-            weight = self._known[distance] = max(1, int(exact.to_integral_value()))
-        return weight
+    return weight_of
 
 
 @register(n=_SOME, seed=_SEED, links_per_node=_LINKS, **_PLANAR)

@@ -64,7 +64,7 @@ def list_captures(
             what = "matches no file" if has_magic(written) or "{" in written else "no such file or directory"
             raise FileNotFoundError(f"{path}: {what}")
         for place, top in named:
-            for each in _files(place, top, name_glob, recursive):
+            for each in _files(place.tree, top, name_glob, recursive):
                 name = place.name(each.path)
                 # The least rank, so that the same call always gives the same names.
                 rank = (each.linked, len(name), name)
@@ -276,24 +276,19 @@ def _tops(place: _Place) -> list[_Found]:
     return [] if top is None else [top]
 
 
-def _files(place: _Place, top: _Found, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
-    if top.directory:
-        yield from _captures_in(place.tree, place.tree.inside(top.path), name_glob, recursive)
-    else:
+def _files(tree: _Tree, top: _Found, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
+    """A file itself; the captures in a directory."""
+    if not top.directory:
         yield top
-
-
-def _captures_in(
-    tree: _Tree, inside: Sequence[_Found], name_glob: str | None, recursive: bool
-) -> Iterator[_Found]:
-    for each in inside:
+        return
+    for each in tree.inside(top.path):
         if not each.directory:
             if is_capture_name(each.name, name_glob):
                 yield each
         elif recursive and not is_hidden(each.name) and not each.linked:
             # It may have been removed.
             with suppress(FileNotFoundError):
-                yield from _captures_in(tree, tree.inside(each.path), name_glob, recursive)
+                yield from _files(tree, each, name_glob, recursive)
 
 
 def _matches(tree: _Tree, folder: str, patterns: Sequence[str]) -> Iterator[_Found]:

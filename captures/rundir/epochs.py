@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+#: By name, each event that is declared.
+NETWORK_EVENTS: dict[str, NetworkEvent] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkEvent:
-    """One event.
+    """One event, one of `NETWORK_EVENTS`.
 
     Attributes:
         name: value of `event` in the log.
@@ -30,6 +33,9 @@ class NetworkEvent:
     sets: tuple[Literal["link", "node"], bool] | None = None
     disturbs: bool = True
 
+    def __post_init__(self) -> None:
+        NETWORK_EVENTS[self.name] = self
+
 
 LINK_DOWN = NetworkEvent("link_down", ("u", "v"), "link {u}-{v} down", ("link", False))
 LINK_UP = NetworkEvent("link_up", ("u", "v"), "link {u}-{v} up", ("link", True))
@@ -43,22 +49,6 @@ ROUTER_RESPONSIVE = NetworkEvent("router_responsive", ("node",), "router {node} 
 COMMITTED = NetworkEvent(
     "committed", ("epoch",), "epoch {epoch} committed at {routers} routers", disturbs=False
 )
-
-#: By name.
-NETWORK_EVENTS = {
-    event.name: event
-    for event in (
-        LINK_DOWN,
-        LINK_UP,
-        NODE_DOWN,
-        NODE_UP,
-        SWITCH_DISCONNECTED,
-        SWITCH_CONNECTED,
-        ROUTER_UNRESPONSIVE,
-        ROUTER_RESPONSIVE,
-        COMMITTED,
-    )
-}
 
 
 @dataclass(slots=True)
