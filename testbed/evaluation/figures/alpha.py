@@ -30,7 +30,7 @@ _SHOWN = 500
 _FIXED = 100_000
 
 
-class Alpha(Reproduction, page="alpha", MERGED=MERGED):
+class Alpha(Reproduction, page="alpha"):
     measure = "testbed.evaluation.figures.alpha_draws:measure"
     calculates = True
 

@@ -56,7 +56,7 @@ EMULATIONS = {name: size for name, size, *_ in _COMPARED} | {"fn": "small"}
 _COMMANDS = "; ".join(f"`{command_of(Origin(name, size, 5, 'run'))}`" for name, size in EMULATIONS.items())
 
 
-class EmulatedBesideSimulated(Reproduction, page="emulated", _COMMANDS=_COMMANDS):
+class EmulatedBesideSimulated(Reproduction, page="emulated"):
     calculates = True
     measure = "testbed.evaluation.figures.emulated:simulated"
     sizes = (PAPER,)

@@ -44,7 +44,7 @@ _SETTINGS = (
 )
 
 
-class Forwarding(Reproduction, page="forwarding", MESSAGES=MESSAGES):
+class Forwarding(Reproduction, page="forwarding"):
     measure = "testbed.evaluation.figures.forwarding:measured"
     calculates = True
 

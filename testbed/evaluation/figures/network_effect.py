@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
-from testbed.evaluation.figures.network_effect_runs import MESSAGES, PATHS
+from testbed.evaluation.figures import network_effect_runs as runs
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: The papers' algorithm, and the routers' own.
@@ -50,10 +50,8 @@ _ARRANGEMENTS: Mapping[str, Sequence[tuple[str, int, bool, Mapping[str, Sequence
 }
 
 
-class NetworkEffect(
-    Reproduction, page="network-effect", MESSAGES=MESSAGES, PATHS=PATHS, _COSTS=_COSTS, _HOPS=_HOPS
-):
-    measure = "testbed.evaluation.figures.network_effect_runs:measured"
+class NetworkEffect(Reproduction, page="network-effect"):
+    measure = f"{runs.__name__}:measured"
     calculates = True
 
     def cases(self, size: str) -> list[Case]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -293,8 +294,9 @@ class Reproduction(ABC):
             fails.
     """
 
-    def __init_subclass__(cls, page: str = "", **constants: object) -> None:
-        """Takes the texts of a page of texts.toml, in which names in braces are those of `constants`."""
+    def __init_subclass__(cls, page: str = "") -> None:
+        """Takes the texts of a page of texts.toml, in which names in braces are those of the module."""
+        constants = vars(sys.modules[cls.__module__])
         for key, texts in (_TEXTS[page] if page else {}).items():
             filled = [each.format_map(constants) for each in texts]
             setattr(cls, key, filled[0] if key == "title" else filled)

@@ -8,10 +8,10 @@ from itertools import pairwise, product
 from statistics import median
 from typing import Any
 
-from testbed.evaluation.figures import LAYERS, Number, Points
+from testbed.evaluation.figures import LAYERS, Number, Points, steady
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.evaluation.figures.schemes import SCHEMES
-from testbed.evaluation.figures.steady import EXACT, FILTERS, HUBS, KINDS, MOST, ROUTERS, SENDERS
+from testbed.evaluation.figures.steady import FILTERS, KINDS, ROUTERS
 from testbed.experiments.config import WorkloadOptions
 
 #: Bytes a constraint of the compiled engine with 1,000,000 constraints (docs/explanation/matching.md).
@@ -38,19 +38,8 @@ _FAR = 1e8
 _X = "routers"
 
 
-class Scale(
-    Reproduction,
-    page="scale",
-    EXACT=EXACT,
-    FILTERS=FILTERS,
-    HUBS=HUBS,
-    MOST=MOST,
-    ROUTERS=ROUTERS,
-    SENDERS=SENDERS,
-    _BYTES=_BYTES,
-    _FAR=_FAR,
-):
-    measure = "testbed.evaluation.figures.steady:measure"
+class Scale(Reproduction, page="scale"):
+    measure = f"{steady.__name__}:measure"
     calculates = True
 
     def cases(self, size: str) -> list[Case]:

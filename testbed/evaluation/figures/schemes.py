@@ -33,15 +33,7 @@ _REVERSE_PATHS = "rpf"
 _EMULATED_WINDOW_S = 10
 
 
-class Schemes(
-    Reproduction,
-    page="schemes",
-    _ASKED=_ASKED,
-    _FULL=_FULL,
-    _NONE=_NONE,
-    _REVERSE_PATHS=_REVERSE_PATHS,
-    _STATIC=_STATIC,
-):
+class Schemes(Reproduction, page="schemes"):
     measure = "testbed.evaluation.figures.measures:schemes"
     # Of a complete run, that the verdict holds is a statement of the page.
     expected = MESSAGE_FAILURES
