@@ -19,6 +19,7 @@ from topos import Topology
 HopLimit: TypeAlias = Callable[[int, int, frozenset[int], frozenset[int]], bool]
 #: Wall time in which the end of a part is noticed.
 _NOTICED_NS = 2_000_000_000
+_State: TypeAlias = tuple[int, Mapping[int, int], frozenset[int], frozenset[int]]
 _SWITCH_EVENTS = {SWITCH_CONNECTED.name, SWITCH_DISCONNECTED.name}
 
 
@@ -27,32 +28,25 @@ class Connectivity:
     """The connected components of the network over time.
 
     Attributes:
-        since: times (wall clock, ns) in order.
-        parts: for each time, node -> number of its component from that time on. Before the first time, all
-            nodes are connected.
-        down: for each time, the indices of the links and the nodes that are down.
+        states: time (wall clock, ns), and from it on: node -> number of its component, indices of the links
+            that are down, nodes that are down; in order. Before the first time, all nodes are connected.
         hop_limit: of the messages; None: messages reach every node that is connected.
     """
 
-    since: list[int] = field(default_factory=list)
-    parts: list[Mapping[int, int]] = field(default_factory=list)
-    down: list[tuple[frozenset[int], frozenset[int]]] = field(default_factory=list)
+    states: list[_State] = field(default_factory=list)
     hop_limit: HopLimit | None = None
 
     def connected(self, u: int, v: int, at_ns: int) -> bool:
         """Returns whether a path of links and nodes that are up joins two nodes, and a message may take as
         many hops as the path on the broadcast tree has; a node always reaches itself."""
-        position = bisect_right(self.since, at_ns) - 1
         if u == v:
             return True
-        if position >= 0:
-            parts = self.parts[position]
+        down_links = down_nodes = frozenset[int]()
+        if position := bisect_right(self.states, at_ns, key=lambda state: state[0]):
+            _, parts, down_links, down_nodes = self.states[position - 1]
             if u not in parts or parts.get(u) != parts.get(v):
                 return False
-        if self.hop_limit is None:
-            return True
-        down_links, down_nodes = self.down[position] if position >= 0 else (frozenset(), frozenset())
-        return self.hop_limit(u, v, down_links, down_nodes)
+        return self.hop_limit is None or self.hop_limit(u, v, down_links, down_nodes)
 
 
 def parts(topology: Topology, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
@@ -70,9 +64,9 @@ def connectivity(
     log, found = Epochs(), Connectivity(hop_limit=hop_limit)
     for event in events:
         if log.take(event):
-            found.since.append(int(event["t_ns"]))
-            found.parts.append(parts(topology, log.down_links, log.down_nodes))
-            found.down.append((frozenset(log.down_links), frozenset(log.down_nodes)))
+            own = parts(topology, log.down_links, log.down_nodes)
+            down = frozenset(log.down_links), frozenset(log.down_nodes)
+            found.states.append((int(event["t_ns"]), own, *down))
     return found
 
 

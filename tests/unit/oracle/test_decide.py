@@ -101,12 +101,12 @@ def test_connectivity_follows_links_nodes_and_epochs() -> None:
 
 def cut_off(at: float, selecting: bool = True, change: bool = False) -> tuple[bool, bool]:
     """Node 0 sends to the application at node 1, which is cut off from second 20 to second 40."""
-    nodes: list[dict[int, int]] = [{0: 0, 1: 1}, {0: 0, 1: 0}]
+    parts = {20: {0: 0, 1: 1}, 40: {0: 0, 1: 0}}
     history = History(
         {SINK: Timeline([setting(10, 10.1, BELOW_TEN if selecting else ABOVE_TEN)])},
         [sending(at)],
         [(round((at - 0.1) * S), round(at * S))] if change else [],
-        Connectivity([20 * S, 40 * S], [*nodes]),
+        Connectivity([(at_s * S, each, frozenset(), frozenset()) for at_s, each in parts.items()]),
     )
     found = list(judge(history, window_s=1))
     assert len(found) <= 1
