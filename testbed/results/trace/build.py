@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from captures.rundir import RunLayout
@@ -24,28 +23,6 @@ from router.predicates.printer import format_predicate
 from router.wire.header import ports_of
 from testbed.results.recordings import Decision, decision
 from testbed.results.trace import Branch, Listed, Pruned, Receiver, Stop, Trace
-
-
-@dataclass(frozen=True, slots=True)
-class TreeNode:
-    """A router's part in the source's tree: (interface, neighbour) of each child, and the children off the
-    tree."""
-
-    children: list[tuple[int, int | None]]
-    off_tree: set[int]
-
-
-def _tree(database: Database, source: int, epoch: int | None) -> dict[int, TreeNode]:
-    rows = database.execute(
-        # Without a frame, the newest epoch, in which the source would have sent.
-        "select node, child_interfaces, children, off_tree from trees "
-        "where source = ? and epoch = coalesce(?, (select max(epoch) from trees))",
-        [source, epoch],
-    ).fetchall()
-    return {
-        node: TreeNode(list(zip(interfaces, children, strict=True)), set(off_tree))
-        for node, interfaces, children, off_tree in rows
-    }
 
 
 def _ports(database: Database, frames: str, key: list[int]) -> dict[int, set[int]]:
@@ -106,8 +83,18 @@ class _Builder:
         ).fetchall()[0][0]
         #: Epoch of its frames; None: no frame was captured.
         self.epoch: int | None = database.execute(f"select max(epoch) {frames}", key).fetchall()[0][0]
-        #: Node -> its part in the source's tree of that epoch; empty if its TABLE frame was not captured.
-        self.tree = _tree(database, message.source, self.epoch)
+        #: Node -> interface and neighbour of its children in the source's tree of that epoch; empty if its
+        #: TABLE frame was not captured. And (node, child), where the child is off the tree.
+        self.children: dict[int, list[tuple[int, int | None]]] = {}
+        self.off_tree: set[tuple[int, int | None]] = set()
+        for node, interfaces, children, off_tree in database.execute(
+            # Without a frame, the newest epoch, in which the source would have sent.
+            "select node, child_interfaces, children, off_tree from trees "
+            "where source = ? and epoch = coalesce(?, (select max(epoch) from trees))",
+            [message.source, self.epoch],
+        ).fetchall():
+            self.children[node] = list(zip(interfaces, children, strict=True))
+            self.off_tree |= {(node, child) for child in off_tree}
         #: Node -> interfaces that its frames named.
         self.ports = _ports(database, frames, key)
         #: (from, to) -> time of its first capture on that link, and number of captures of each frame.
@@ -161,7 +148,7 @@ class _Builder:
             sent_s=self.listed.sent_s,
             sent_ns=self.sent_ns,
             epoch=self.epoch,
-            tree_known=bool(self.tree),
+            tree_known=bool(self.children),
             stops=stops,
             unreached={node: who for node, who in sorted(self.receivers.items()) if node not in there},
             names={number: name for name, number in read_topology(RunLayout(self.run)).ids.items()},
@@ -179,8 +166,7 @@ class _Builder:
         found = None if self.live else decision(self.run, node, self.listed.source, seq)
         stop.recorded = found is not None
         stop.dropped = found.dropped if found is not None else None
-        part = self.tree.get(node)
-        ways = part.children if part is not None else []
+        ways = self.children.get(node, [])
         known = {to for _, to in ways}
         # Links that the message crossed without an entry of a table.
         ways = [*ways, *((0, v) for u, v in self.crossed if u == node and v not in known)]
@@ -190,7 +176,7 @@ class _Builder:
             pruned = None
             if not sent and crossed_ns is None:
                 pruned = self._pruned(node, interface, to, found)
-            off_tree = part is not None and to in part.off_tree
+            off_tree = (node, to) in self.off_tree
             stop.branches.append(
                 Branch(interface, to, sent, self._after(crossed_ns), times, off_tree, pruned)
             )
@@ -216,11 +202,8 @@ class _Builder:
         """Returns the nodes of the tree from `to` on, away from `node`."""
         found: list[int] = [] if to is None else [to]
         for one in found:  # the list grows in the loop
-            part = self.tree.get(one)
-            if part is not None:
-                found += [
-                    v for _, v in part.children if v is not None and v not in (node, *part.off_tree, *found)
-                ]
+            on_tree = [v for _, v in self.children.get(one, ()) if (one, v) not in self.off_tree]
+            found += [v for v in on_tree if v is not None and v not in (node, *found)]
         return found
 
     def _after(self, t_ns: int | None) -> float | None:
