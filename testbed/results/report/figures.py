@@ -6,10 +6,11 @@ A function returns None if there are no data to draw.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 import numpy as np
@@ -32,6 +33,7 @@ from testbed.results.report.style import (
 )
 from testbed.terminal import numbers
 
+_T = TypeVar("_T", pd.Series, pd.DataFrame)
 TIME_LABEL = "experiment time (s)"
 #: A bin of more frames than so many times the median of all bins leaves these at the foot of a linear axis.
 _PEAK = 100
@@ -117,11 +119,8 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
     frames = type_bins.groupby(["bin_s", "type"])["frames"].sum().unstack(fill_value=0)
     if frames.empty:
         return None
-    starts = frames.index.to_numpy(dtype=float)
     width = bin_width(type_bins)
-    edges = _edges(starts, width)
-    frames.index = pd.Index([round(start, 9) for start in starts])
-    frames = frames.reindex(edges[:-1], fill_value=0)
+    edges, frames = _in_bins(frames, width)
     order = [kind for kind in TYPE_COLOURS if kind in frames.columns]
     order += sorted(kind for kind in frames.columns if kind not in TYPE_COLOURS)
     with styled():
@@ -215,21 +214,15 @@ def utilisation(
     by_bin = busy.groupby("bin_s")[column]
     counted = with_bandwidth if limited else directions
     mean_over = "all directions" if counted == directions else "limited directions"
-    edges = _edges(by_bin.max().index.to_numpy(dtype=float), width)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
         for values, colour, label in (
             (by_bin.max(), ACCENT, "fullest direction"),
             (by_bin.sum() / counted, ORANGE, f"mean over {mean_over}"),
         ):
-            values.index = pd.Index([round(float(start), 9) for start in values.index])
-            axes.stairs(
-                factor * values.reindex(edges[:-1], fill_value=0).to_numpy(dtype=float),
-                edges,
-                color=colour,
-                label=label,
-                linewidth=_line_width(),
-            )
+            edges, drawn = _in_bins(values, width)
+            rates = factor * drawn.to_numpy(dtype=float)
+            axes.stairs(rates, edges, color=colour, label=label, linewidth=_line_width())
         axis_from_zero(axes, factor * float(by_bin.max().max()))
         axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
         # Also in the column of a paper.
@@ -297,13 +290,16 @@ def bin_width(type_bins: pd.DataFrame) -> float:
     return float(widths.median()) if len(widths) else 1.0
 
 
-def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
-    """Returns the edges of the bins that begin at `starts` (ascending).
+def _in_bins(values: _T, width: float) -> tuple[list[float], _T]:
+    """Returns the edges of bins, and values by their beginning (ascending), with 0 in bins without a frame.
 
-    Bins without a frame are left out: they are zeros, not a straight line between their neighbours. Adjacent
-        bins without a frame become one wide bin, since a clock that was set may leave any number of them.
+    Those are zeros, not a straight line between their neighbours. Adjacent bins without a frame become one
+    wide bin, since a clock that was set may leave any number of them.
     """
-    return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})
+    starts = values.index.to_numpy(dtype=float)
+    edges = sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})
+    values = values.set_axis([round(float(start), 9) for start in starts])
+    return edges, values.reindex(edges[:-1], fill_value=0)
 
 
 def _line_width() -> float:
@@ -416,16 +412,12 @@ def matches(shares: list[float]) -> Drawing | None:
     """Draws the numbers of messages by the share of the predicates (0..1) that they match."""
     if not shares:
         return None
-    none = sum(share == 0 for share in shares)
-    bars = max(1, max(_bar(share) for share in shares))
-    heights = [0] * bars
-    for share in shares:
-        if share > 0:
-            heights[_bar(share) - 1] += 1
+    heights = Counter(map(_bar, shares))
+    none, bars = heights[0], max(1, *heights)
     labels = [f"{100 * MATCH_BIN * bar:.0f}–{100 * MATCH_BIN * (bar + 1):.0f}" for bar in range(bars)]
     with styled():
         figure, axes = new_figure(6.2, 2.6)
-        percents = [100 * count / len(shares) for count in (none, *heights)]
+        percents = [100 * heights[bar] / len(shares) for bar in range(bars + 1)]
         drawn = axes.bar(range(bars + 1), percents, width=0.8, color=[GREY, *[ACCENT] * bars])
         axes.bar_label(drawn, [f"{percent:.0f}" for percent in percents], padding=1.5, fontsize="small")
         axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)

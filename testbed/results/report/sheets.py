@@ -72,8 +72,8 @@ def links(run: RunData) -> Sheet:
         forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
         messages = kinds.get((index, "MSG"), 0)
         # A link without frames has no row; a link without a bandwidth has no share.
-        known = not limited or link.bandwidth_mbps
-        peak = float(peaks.get(index, 0.0)) if known else None
+        peak = float(peaks.get(index, 0.0)) if not limited or link.bandwidth_mbps else None
+        shown = numbers.ABSENT if peak is None else f"{peak:.1%}" if limited else f"{peak / 1000:.1f}"
         rows.append(
             {
                 "u": _node(run.topology, u),
@@ -84,7 +84,7 @@ def links(run: RunData) -> Sheet:
                 "Messages": _count(messages),
                 "Control": _count(forward + back - messages),
                 "Bytes": _count(sizes.get(index, 0)),
-                "Peak utilisation" if limited else "Peak kbit/s": _peak(peak, limited),
+                "Peak utilisation" if limited else "Peak kbit/s": _number(shown, peak),
             }
         )
     return Sheet(
@@ -144,20 +144,20 @@ def savings(run: RunData) -> Sheet:
 
 
 def talkers(run: RunData) -> Sheet:
-    rows = []
-    for node, of_node in run.tables["talkers"].groupby("node"):
-        sent = {str(kind): int(count) for kind, count in of_node.groupby("type")["frames_sent"].sum().items()}
-        rows.append(
-            {
-                "Router": _node(run.topology, node),
-                "Frames sent": _count(of_node["frames_sent"].sum()),
-                "Messages": _count(sent.get("MSG", 0)),
-                "Control": _count(sum(sent.get(kind, 0) for kind in ("RA", "SR", "UR"))),
-                "Bytes sent": _count(of_node["bytes_sent"].sum()),
-                "Frames received": _count(of_node["frames_received"].sum()),
-                "Bytes received": _count(of_node["bytes_received"].sum()),
-            }
-        )
+    table = run.tables["talkers"]
+    sent = sums(table, ["node", "type"], "frames_sent")
+    rows = [
+        {
+            "Router": _node(run.topology, row.Index),
+            "Frames sent": _count(row.frames_sent),
+            "Messages": _count(sent.get((row.Index, "MSG"), 0)),
+            "Control": _count(sum(sent.get((row.Index, kind), 0) for kind in ("RA", "SR", "UR"))),
+            "Bytes sent": _count(row.bytes_sent),
+            "Frames received": _count(row.frames_received),
+            "Bytes received": _count(row.bytes_received),
+        }
+        for row in table.groupby("node").sum(numeric_only=True).itertuples()
+    ]
     return Sheet(
         "Frames between a router and its switch: one to several neighbours leaves the router once.",
         _most(rows, "Frames sent"),
@@ -242,14 +242,6 @@ def _count(value: Any, *, bad: bool = False) -> Cell:
 def _node(topology: Topology, node: Any) -> Cell:
     """Returns the number of a node, by which a column is sorted, with its name."""
     return _number(topology.label(int(node)), node)
-
-
-def _peak(peak: float | None, limited: bool) -> Cell:
-    """Returns a share of the bandwidth if the link has one, otherwise bit/s, shown as kbit/s; None: no
-    bandwidth."""
-    if peak is None:
-        return _number(numbers.ABSENT, None)
-    return _number(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak)
 
 
 def _folded(predicate: Any) -> Cell:
