@@ -21,6 +21,7 @@ from router.protocol.schemes import Row
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import Replayed, check, new_router
 from router.wire.format import MESSAGES
+from router.wire.frames import Frame
 from testbed.support.errors import InputError
 
 
@@ -144,12 +145,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
         concerns = _concerns(given.event, node, source, seq)
         before = dict(router.core.counters.dropped) if concerns else {}
         actions = router.handle(given.event, given.at)
-        sent = any(
-            isinstance(action, Send)
-            and (action.frame.issuer, action.frame.seq) == (source, seq)
-            and action.frame.type in MESSAGES
-            for action in actions
-        )
+        sent = any(isinstance(each, Send) and _carries(each.frame, source, seq) for each in actions)
         if node == source:
             # A message that the source holds back is sent after it was accepted.
             concerns = sent or any(
@@ -172,8 +168,8 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
 def _concerns(event: Event, node: int, source: int, seq: int) -> bool:
     if node == source:
         return isinstance(event, SendMessage)
-    return (
-        isinstance(event, FrameReceived)
-        and event.frame.type in MESSAGES
-        and (event.frame.issuer, event.frame.seq) == (source, seq)
-    )
+    return isinstance(event, FrameReceived) and _carries(event.frame, source, seq)
+
+
+def _carries(frame: Frame, source: int, seq: int) -> bool:
+    return frame.type in MESSAGES and (frame.issuer, frame.seq) == (source, seq)
