@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
-from router.options import SECONDS_MAX, Option, Unit, option, options_of, seconds, setting
+from router.options import Option, Unit, option, options_of, seconds, setting
 from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
@@ -37,7 +37,7 @@ from router.registry import Registry
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
-from testbed.experiments.events import Event
+from testbed.experiments.events import Event, duration
 from topos import LinkProperties, Topology
 
 #: Value of `time_scale`: a governor chooses the rate of the experiment clock.
@@ -343,13 +343,8 @@ class PrivacyOptions:
         Raises:
             ValueError: two of them contradict each other.
         """
-        return EncodingParameters(
-            bits=self.bits,
-            hashes=self.hashes,
-            encoding=self.encoding,
-            range_low=float(self.range_low),
-            range_high=float(self.range_high),
-        )
+        ends = float(self.range_low), float(self.range_high)
+        return EncodingParameters(self.bits, self.hashes, self.encoding, *ends)
 
     @property
     def hardening(self) -> Hardening:
@@ -373,11 +368,7 @@ class Experiment:
         metadata=option("Name of the experiment; default: that of the file.", file_name=True, default=None)
     )
     seed: int = field(metadata=option("Seed of everything random.", low=0, default=1))
-    duration_s: float = field(
-        metadata=option(
-            "Duration of the workload.", low=0, high=SECONDS_MAX, above_low=True, unit=Unit.EXPERIMENT_SECONDS
-        )
-    )
+    duration_s: float = field(metadata=duration("Duration of the workload."))
     # The least keeps wall seconds finite.
     time_scale: float | Literal["auto"] = field(
         metadata=option(
@@ -469,11 +460,8 @@ SECTIONS: Mapping[str, type | None] = {
 }
 
 
-#: Sections whose key names an entry of a registry, and whose further keys are the options of the entry.
-NAMED: Mapping[type, tuple[str, Registry[type[Any]]]] = {
-    RoutingOptions: ("scheme", SCHEMES),
-    ServiceOptions: ("kind", SERVICES),
-}
+#: Sections whose first key names an entry of a registry, and whose further keys are the options of the entry.
+NAMED: Mapping[type, Registry[type[Any]]] = {RoutingOptions: SCHEMES, ServiceOptions: SERVICES}
 
 
 def field_of(section: str) -> str:

@@ -11,8 +11,8 @@ import atexit
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from importlib.resources import as_file, files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from testbed.experiments.config import (
     TOP_LEVEL,
     Experiment,
     ProtocolOptions,
-    RoutingOptions,
     ServiceOptions,
     WorkloadOptions,
     field_of,
@@ -102,17 +101,21 @@ def load_experiment(
     for name, options in SECTIONS.items():
         if options is not None and (name in sections or not name.startswith("workload")):
             table = sections.get(name, {})
-            values[field_of(name)] = _section(problems, name, table, options, path.parent)
+            if options in NAMED:
+                values[field_of(name)] = _named(problems, name, table, options, path.parent)
+            else:
+                values[field_of(name)] = options(**_read_options(problems, name, table, options, path.parent))
     links, workload = values.pop("links"), values.setdefault("workload", None)
-    _check_protocol(problems, values["protocol"], values["routing"])
+    protocol, scheme = values["protocol"], values["routing"].scheme
+    for key, text in conflicts(scheme, protocol.covering, protocol.sr_policy, protocol.max_filters).items():
+        problems.add("protocol", key, text)
     _check_privacy(problems, values)
     if workload is not None:
         _check_workload(problems, workload, duration_s)
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
-    scheme = values["routing"].scheme
-    _check_served(problems, values["service"], values["protocol"], scheme, workload, events)
+    _check_served(problems, values["service"], protocol, scheme, workload, events)
     for problem in check_switches(events):
         problems.add("events", "", problem)
     if topology is not None:
@@ -188,16 +191,10 @@ def _top_level(problems: Problems, document: Mapping[str, Any]) -> dict[str, Any
     return values | read_fields(problems, "", given, TOP_LEVEL)
 
 
-def _section(problems: Problems, name: str, table: Mapping[str, Any], options: type, folder: Path) -> Any:
-    """The options of a section; what is not valid has its default. Paths are relative to `folder`."""
-    if options in NAMED:
-        return _named(problems, name, table, options, folder)
-    return options(**_read_options(problems, name, table, options, folder))
-
-
 def _read_options(
     problems: Problems, section: str, table: Mapping[str, Any], options: type, folder: Path
 ) -> dict[str, Any]:
+    """The valid values of a section; paths are relative to `folder`."""
     values = read_fields(problems, section, table, options_of(options))
     for option in options_of(options):
         if option.path and option.key in values:
@@ -208,8 +205,8 @@ def _read_options(
 
 def _named(problems: Problems, section: str, table: Mapping[str, Any], options: type, folder: Path) -> Any:
     """The options of a section of `NAMED`."""
-    key, registry = NAMED[options]
     own = options_of(options)
+    key, registry = own[0].key, NAMED[options]
     chosen = read_fields(problems, section, {each: table[each] for each in table if each == key}, own)
     if key in table and not chosen:
         return options()  # The keys of an unknown entry cannot be checked.
@@ -296,12 +293,6 @@ def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict
     return sections
 
 
-def _check_protocol(problems: Problems, options: ProtocolOptions, routing: RoutingOptions) -> None:
-    found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
-    for key, text in found.items():
-        problems.add("protocol", key, text)
-
-
 def _check_privacy(problems: Problems, values: Mapping[str, Any]) -> None:
     options, covering = values["privacy"], values["protocol"].covering
     conflict = privacy_conflict(options.mode, covering, values["service"].kind, values["routing"].scheme)
@@ -375,9 +366,12 @@ def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, dura
             )
 
 
+@cache
 def list_experiments() -> dict[str, Path]:
     """The experiment files that come with the testbed (`testbed/experiments/shipped`), by name, sorted."""
-    return {name: _path(entry) for name, entry in _shipped().items()}
+    entries = {Path(entry.name): entry for entry in (files("testbed.experiments") / "shipped").iterdir()}
+    names = sorted(name for name in entries if name.suffix == ".toml")
+    return {name.stem: _unpacked.enter_context(as_file(entries[name])) for name in names}
 
 
 def find_experiment(name_or_path: str) -> Path:
@@ -390,20 +384,11 @@ def find_experiment(name_or_path: str) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
-    shipped = _shipped()
+    shipped = list_experiments()
     if name_or_path in shipped:
-        return _path(shipped[name_or_path])
+        return shipped[name_or_path]
     if path.is_dir():
         raise InputError(f"{name_or_path}: is a folder; expected an experiment file")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise InputError(f"{name_or_path}: no such file")
     raise InputError(f"{name_or_path}: no such file; {unknown('experiment', name_or_path, shipped)}")
-
-
-def _shipped() -> dict[str, Traversable]:
-    entries = {Path(entry.name): entry for entry in (files("testbed.experiments") / "shipped").iterdir()}
-    return {name.stem: entries[name] for name in sorted(entries) if name.suffix == ".toml"}
-
-
-def _path(entry: Traversable) -> Path:
-    return entry if isinstance(entry, Path) else _unpacked.enter_context(as_file(entry))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -65,8 +66,8 @@ class Distributions:
         self._values: dict[Type, Weighted[Value]] = {}
         for kind in self._types.values:
             prefix = _PREFIXES[kind]
-            self._operators[kind] = _read(folder / f"{prefix}_operators.dist", _operator_of(kind))
-            self._values[kind] = _read(folder / f"{prefix}_values.dist", _value_of(kind))
+            self._operators[kind] = _read(folder / f"{prefix}_operators.dist", partial(_operator, kind))
+            self._values[kind] = _read(folder / f"{prefix}_values.dist", partial(_value, kind))
 
     def draw_message(self, random: Random, sizes: Sizes) -> Message:
         count = random.randint(sizes.attributes_min, sizes.attributes_max)
@@ -131,23 +132,17 @@ def _type(text: str) -> Type:
     return _LETTERS[text]
 
 
-def _operator_of(kind: Type) -> Callable[[str], Operator]:
-    def convert(text: str) -> Operator:
-        operator = COMPARISONS.get(text)
-        if operator is None or (operator in STRING_ONLY and kind is not Type.STRING):
-            raise ValueError(f"not an operator of type {kind.name.lower()}")
-        return operator
-
-    return convert
+def _operator(kind: Type, text: str) -> Operator:
+    operator = COMPARISONS.get(text)
+    if operator is None or (operator in STRING_ONLY and kind is not Type.STRING):
+        raise ValueError(f"not an operator of type {kind.name.lower()}")
+    return operator
 
 
-def _value_of(kind: Type) -> Callable[[str], Value]:
-    def convert(text: str) -> Value:
-        if kind is Type.BOOLEAN and text not in ("0", "1"):
-            raise ValueError("a boolean is 0 or 1")
-        value = _READ[kind](text)
-        # Raises ValueError: no message may have this value.
-        Constraint("value", kind, Operator.EQ, value)
-        return value
-
-    return convert
+def _value(kind: Type, text: str) -> Value:
+    if kind is Type.BOOLEAN and text not in ("0", "1"):
+        raise ValueError("a boolean is 0 or 1")
+    value = _READ[kind](text)
+    # Raises ValueError: no message may have this value.
+    Constraint("value", kind, Operator.EQ, value)
+    return value

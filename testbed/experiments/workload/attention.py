@@ -143,13 +143,8 @@ class Demand:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Demand:
-        """Returns the demand of an experiment.
-
-        Raises:
-            ValueError: the experiment has no section [workload.attention].
-        """
-        if experiment.attention is None:
-            raise ValueError(f"{experiment.name}: no section [workload.attention]")
+        """Returns the demand of an experiment with a section [workload.attention]."""
+        assert experiment.attention is not None
         return cls(experiment.attention, experiment.topology, experiment.duration_s, experiment.seed)
 
     def registrations(self) -> Iterator[Registration]:
