@@ -33,8 +33,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
 from router.predicates import Predicate
@@ -186,8 +184,8 @@ def simulate(
 
     if accounting not in ("spark", "duckdb"):
         raise InputError(f'accounting is {accounting!r}; expected "spark" or "duckdb"')
-    path = simulated(experiment, Path(runs), _quiet())
-    account_run(path, master, _quiet(), accounting)
+    path = simulated(experiment, Path(runs), Progress())
+    account_run(path, master, Progress(), accounting)
     return Result(path)
 
 
@@ -203,8 +201,8 @@ def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str 
     from testbed.machine.probes import datapath
 
     require_machine(experiment)
-    path = emulate(experiment, Path(runs), datapath(), _quiet())
-    account_run(path, master, _quiet())
+    path = emulate(experiment, Path(runs), datapath(), Progress())
+    account_run(path, master, Progress())
     return Result(path)
 
 
@@ -342,7 +340,7 @@ def sweep(
 
     found = spec_of(spec, Path("(a mapping)")) if isinstance(spec, Mapping) else load_spec(Path(spec))
     place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)
-    return swept(*(found, place, _quiet()), master=master, keep=keep, retry=retry, other_code=other_code)
+    return swept(*(found, place, Progress()), master=master, keep=keep, retry=retry, other_code=other_code)
 
 
 @dataclass(frozen=True)
@@ -411,7 +409,7 @@ def figure(
     chosen = FIGURES[name]()
     place = Path(folder) if folder is not None else reproduction_folder(DEFAULT_RUNS, name)
     origin = Origin(name, size, seeds, engine)
-    done = reproduce(chosen, origin, place, _quiet(), master=master, other_code=other_code)
+    done = reproduce(chosen, origin, place, Progress(), master=master, other_code=other_code)
     page = None
     if output is not None:
         from testbed.evaluation.figures.page import page_of
@@ -430,7 +428,3 @@ def _new_axes() -> Axes:
     from testbed.results.report.style import new_figure
 
     return new_figure(6.2, 3.6)[1]
-
-
-def _quiet() -> Progress:
-    return Progress(Console(quiet=True))

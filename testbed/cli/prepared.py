@@ -90,7 +90,7 @@ def main(master: str, run_dir: Path) -> int:
     with suppress(SessionError), spark_session(master, RunLayout(run_dir).spark_log) as spark:
         try:
             experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
-            quiet = Progress(Console(quiet=True))
+            quiet = Progress()
             # In the folder that is removed however this process ends.
             small = None if requested.is_set() else simulate(experiment, process_folder().path, quiet)
             for _ in range(3):  # the first loads code, the others let the JVM compile it

@@ -23,10 +23,13 @@ class Progress:
     """The stages of a run: a live line on a terminal; otherwise, one line at the end of each stage.
 
     Texts are shown literally: a `[` in a path is no markup.
+
+    Args:
+        console: None: nothing is shown.
     """
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(quiet=True)
         #: Wall seconds of each stage so far, by its key.
         self.seconds: dict[str, float] = {}
         self._status: Status | None = None

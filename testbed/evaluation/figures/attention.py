@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.accounting.traffic import overload, received, service_keys
@@ -262,10 +261,9 @@ def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[int, Mapping[str
     # The middle half of the run, without what precedes the subscriptions.
     first = max(0.25, experiment.attention.subscriptions_from_s / experiment.duration_s)
     records, rate = _Records(), experiment.virtual_rate
-    progress = Progress(Console(quiet=True))
     with uncollected(), tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
         run = new_run_folder(Path(folder), experiment.name)
-        simulation = Simulation(experiment, run, progress, "none", service_records=records)
+        simulation = Simulation(experiment, run, Progress(), "none", service_records=records)
         try:
             simulation.set_up()
             begin_s, begin = simulation.agenda.now_s, simulation.agenda.now

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from captures.accounting.schemes import size_of
 from captures.rundir import RunLayout
@@ -247,7 +246,7 @@ def simulated(facts: Mapping[str, Any], seed: int, **more: Any) -> Iterator[tupl
     )
     experiment = load_checked(find_experiment("default"), overrides)
     with tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
-        run = simulate(experiment, Path(folder), Progress(Console(quiet=True)), "none")
+        run = simulate(experiment, Path(folder), Progress(), "none")
         yield experiment, RunLayout(run)
 
 

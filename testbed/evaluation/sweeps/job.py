@@ -125,12 +125,10 @@ def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) 
 
 def kept(run_dir: Path, experiment: Experiment, engine: str, master: str = "") -> Measured:
     """Returns what `measured` returns, of a run whose folder is kept: with its tables and its report."""
-    from rich.console import Console
-
     from testbed.results.conclude import report_run
     from testbed.terminal.progress import Progress
 
-    summary, _ = report_run(run_dir, master, Progress(Console(quiet=True)), engine)
+    summary, _ = report_run(run_dir, master, Progress(), engine)
     keys, costs = measured(experiment, RunLayout(run_dir), summary)
     return {**keys, FOLDER: run_dir.name}, costs
 
@@ -169,14 +167,12 @@ def measure_of(job: Job) -> Callable[..., dict[str, Any]]:
 
 def _simulated(job: Job, keep: str | None) -> Measured:
     # A worker of Spark imports what a run needs with its first task.
-    from rich.console import Console
-
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 
     own = tempfile.TemporaryDirectory(prefix="cbcb-sweep-", ignore_cleanup_errors=True)
     with own if keep is None else nullcontext(keep) as folder:
-        run_dir = simulate(job.experiment, Path(folder), Progress(Console(quiet=True)), job.captures)
+        run_dir = simulate(job.experiment, Path(folder), Progress(), job.captures)
         if keep is not None and not job.measure:
             return kept(run_dir, job.experiment, "duckdb")
         return accounted(job, run_dir)
