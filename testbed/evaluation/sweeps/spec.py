@@ -25,8 +25,8 @@ import ast
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.util import find_spec
 from itertools import product
 from math import isfinite
@@ -45,7 +45,8 @@ from testbed.experiments.events import Event
 from testbed.experiments.workload.given import generators
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError
-from topos import Topology, unknown
+from topos import Topology, TopologyError, unknown
+from topos.loaders import values_of
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
@@ -74,7 +75,8 @@ def _meaning(value: Any) -> Any:
         if isinstance(value, Topology) and each.name in ("name", "notes"):
             continue
         option = declared.get(each.name)
-        if part == (_default(each) if option is None or option.required else option.default):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if part == (default if option is None or option.required else option.default):
             continue
         known = generators() if each.name == "generator" else option and option.choices
         if option is not None and option.path:
@@ -88,10 +90,6 @@ def _meaning(value: Any) -> Any:
             continue
         found[each.name] = part
     return found
-
-
-def _default(of: Field[Any]) -> Any:
-    return of.default if of.default_factory is MISSING else of.default_factory()
 
 
 def _contents(path: Path) -> list[str]:
@@ -122,7 +120,6 @@ OPTIONS = (
     Option("experiment", "string", default="default", doc="A file, or the name of a shipped experiment."),
     Option("engine", "string", choices=ENGINES, default="simulate", doc="Simulated by Spark, or emulated."),
 )
-_KEYS = (*(option.key for option in OPTIONS), "seeds", "set", "grid", "plot")
 Value = str | int | float | bool
 
 
@@ -290,11 +287,11 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
     def fail(key: str, what: str) -> SpecError:
         return SpecError(f"{path}: {key}: {what}")
 
-    for key in document:
-        if key not in _KEYS:
-            raise SpecError(f"{path}: {unknown('key', key, _KEYS)}")
-    given = {"name": path.stem, **document}
-    chosen = {option.key: option.default for option in OPTIONS} | _converted(OPTIONS, given, "", fail)
+    chosen: dict[str, Any] = {option.key: option.default for option in OPTIONS} | {"name": path.stem}
+    try:
+        chosen |= values_of(str(path), document, OPTIONS, ("seeds", "set", "grid", "plot"))
+    except TopologyError as error:
+        raise SpecError(str(error)) from error
     experiment = chosen["experiment"]
     beside = path.parent / experiment
     for key in ("set", "grid"):
@@ -323,17 +320,6 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
     )
 
 
-def _converted(options: Iterable[Option], table: Mapping[str, Any], where: str, fail: Any) -> dict[str, Any]:
-    found = {}
-    for option in options:
-        if option.key in table:
-            try:
-                found[option.key] = option.convert(table[option.key])
-            except ValueError as error:
-                raise fail(where + option.key, str(error)) from error
-    return found
-
-
 def _is_value(value: object) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
@@ -352,7 +338,11 @@ def _plot(entry: object, grid: Mapping[str, Sequence[object]], fail: Any) -> Plo
     keys = [each.name for each in fields(Plot)]
     if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(keys):
         raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(keys[2:])}")
-    _converted(options_of(Plot), entry, "[[plot]] ", fail)
+    for option in (each for each in options_of(Plot) if each.key in entry):
+        try:
+            option.convert(entry[option.key])
+        except ValueError as error:
+            raise fail(f"[[plot]] {option.key}", str(error)) from error
     labels, ticks = entry.get("label", {}), entry.get("x_ticks", [])
     if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
         raise fail("[[plot]] label", "expected a table of texts")
