@@ -7,11 +7,15 @@ import math
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
 from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
-from testbed.results.folders import find_run
+from testbed.results.folders import find_run, reproduction_folder, sweep_folder
 from testbed.support.errors import InputError
 from testbed.terminal import put
+from testbed.terminal.progress import Progress
 from topos import unknown
 
 
@@ -30,13 +34,9 @@ def sweep_arguments(parser: ArgumentParser) -> None:
 
 def sweep_command(arguments: Namespace) -> int:
     """Returns 0 if every run succeeded, its verdict holds, and every plot is drawn, else 1."""
-    from rich.console import Console
-
     from testbed.evaluation.sweeps.runner import sweep
     from testbed.evaluation.sweeps.spec import load_spec
-    from testbed.results.folders import sweep_folder
     from testbed.results.report.render import SWEEP_PAGE
-    from testbed.terminal.progress import Progress
 
     spec = load_spec(arguments.spec)
     progress = Progress(Console())
@@ -96,7 +96,6 @@ def plot_command(arguments: Namespace) -> None:
     from testbed.evaluation.sweeps.plots import save
     from testbed.evaluation.sweeps.spec import Plot
     from testbed.machine.versions import require_one_code
-    from testbed.results.folders import sweep_folder
     from testbed.results.report.style import STYLES, styled
 
     path = arguments.sweep
@@ -170,13 +169,9 @@ def figure_arguments(parser: ArgumentParser) -> None:
 
 def figure_command(arguments: Namespace) -> int:
     """Returns 0 if every statement that is judged holds, else 1."""
-    from rich.console import Console
-
     from testbed.evaluation.figures.page import page_of, verdict_of
     from testbed.evaluation.figures.reproduction import FIGURES, PAPER
     from testbed.evaluation.figures.runner import Origin, read_data, reproduce
-    from testbed.results.folders import reproduction_folder
-    from testbed.terminal.progress import Progress
 
     name = arguments.figure
     try:
@@ -238,9 +233,6 @@ def attack_command(arguments: Namespace) -> None:
             values = {key: getattr(outcome, key) for key in ("targets", "right", "share", "baseline")}
             put(json.dumps({"attack": name, "messages": count, **values}))
         return
-    from rich.console import Console
-    from rich.table import Table
-
     put(f"{run.name}: {text}")
     table = Table("attack", "messages seen", "identified", "share", "a guess", "of")
     for name, count, outcome in outcomes:

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from captures.rundir import RunLayout
 from testbed.cli.arguments import (
@@ -22,7 +23,8 @@ from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.results.archive import SUFFIX, export_run, import_run
 from testbed.results.folders import SWEEP_TABLE, find_run, sweep_folder
 from testbed.support.errors import InputError
-from testbed.terminal import foreign, put
+from testbed.terminal import foreign, numbers, put
+from testbed.terminal.progress import Progress
 
 
 def account_arguments(parser: ArgumentParser) -> None:
@@ -39,7 +41,6 @@ def account_command(arguments: Namespace) -> int:
     run_dir = find_run(arguments.runs, arguments.run)
     # Spark, pandas and matplotlib take seconds to load.
     from testbed.results.conclude import conclude
-    from testbed.terminal.progress import Progress
 
     return conclude(run_dir, arguments.master, Progress(Console()), arguments.engine)
 
@@ -98,11 +99,8 @@ def compare_arguments(parser: ArgumentParser) -> None:
 
 def compare_command(arguments: Namespace) -> None:
     # matplotlib takes a second to load.
-    from rich.table import Table
-
     from testbed.results.report.comparison import compare, differing_settings, draw_curves, names_of
     from testbed.results.report.style import STYLES, styled
-    from testbed.terminal import numbers
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
     names = names_of(runs)
@@ -116,7 +114,7 @@ def compare_command(arguments: Namespace) -> None:
     for name in names:
         table.add_column(foreign(name), overflow="fold")
     for number, row in enumerate((*settings, *shown), 1):
-        table.add_row(foreign(row.key), *(foreign(_text(value, numbers.ABSENT)) for value in row.values))
+        table.add_row(foreign(row.key), *(foreign(_text(value)) for value in row.values))
         if number == len(settings):
             table.add_row()
     console = Console()
@@ -128,9 +126,9 @@ def compare_command(arguments: Namespace) -> None:
         console.print(foreign(f"curves: {arguments.output}"), soft_wrap=True)
 
 
-def _text(value: object, absent: str) -> str:
+def _text(value: object) -> str:
     if value is None:
-        return absent
+        return numbers.ABSENT
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -133,21 +133,20 @@ def workload_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def workload_command(arguments: Namespace) -> int:
-    return _generate(arguments) if arguments.workload == "generate" else _match(arguments)
+def workload_command(arguments: Namespace) -> None:
+    (_generate if arguments.workload == "generate" else _match)(arguments)
 
 
-def _generate(arguments: Namespace) -> int:
+def _generate(arguments: Namespace) -> None:
     experiment = load(arguments)
     progress = Progress(Console(stderr=True))
     for each in left_out(experiment):
         progress.note(f"left out, since the file has no place for it: {each}")
     with _output(arguments.output) as out:
         write_script(experiment.topology, experiment.duration_s, generate(experiment).items, out)
-    return 0
 
 
-def _match(arguments: Namespace) -> int:
+def _match(arguments: Namespace) -> None:
     fields = MatchingWorkload.__dataclass_fields__
     workload = MatchingWorkload(**{name: getattr(arguments, name) for name in fields})
     progress = Progress(Console(stderr=True, quiet=arguments.output == "-" and not sys.stderr.isatty()))
@@ -162,7 +161,6 @@ def _match(arguments: Namespace) -> int:
     ):
         messages = draw_messages(workload)
         write_driver(table, messages, out, lambda done: progress.update(f"{done / total:.0%}"))
-    return 0
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -149,7 +149,7 @@ def _documents(lines: Iterable[bytes]) -> Iterator[Any]:
         yield document
 
 
-def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str) -> RenderableType:
+def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str) -> Table:
     """Returns the snapshot as a table: verdict so far, frames by type, deliveries, the busiest links."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
@@ -181,7 +181,7 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str) -> Ren
         )
         table.add_row("busiest links" if position == 0 else "", line)
     table.add_row("page", Text(url, overflow="fold"))
-    return Group(table)
+    return table
 
 
 def live_line(snapshot: Snapshot) -> str:
