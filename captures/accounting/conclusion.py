@@ -27,6 +27,7 @@ from captures.rundir.clock import Clock
 from captures.rundir.controller import Rejection
 from captures.rundir.epochs import Change
 from captures.rundir.faults import killed_routers, lost_parts
+from captures.rundir.inputs import clock_error_s
 from captures.rundir.measures import SwitchDrops, read_switch_drops
 from captures.rundir.summary import SUMMARY_KEYS
 
@@ -89,6 +90,7 @@ def conclusion(
         **counted,
         **log_keys(inputs),
         **lag_keys(inputs.lag, inputs.clock),
+        "clock_error_s": clock_error_s(inputs.manifest),
         "lasted_s": None if inputs.last_s is None else round(inputs.last_s, 3),
         "in_flight_window_s": inputs.experiment.get("oracle", {}).get("in_flight_window_s"),
         "links_captured": len(links),

@@ -22,6 +22,7 @@ from captures.accounting.reconcile import Total
 from captures.frames.bodies import attribute_maps, signed64
 from captures.frames.columns import ATTRIBUTES
 from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
+from captures.rundir.inputs import clock_error_s
 
 #: Times of different processes of the machine agree within this, ns, where nobody sets the wall clock.
 _RESOLUTION_NS = 1_000_000
@@ -108,7 +109,7 @@ def unwritten_times(inputs: Inputs) -> pa.Table:
 
 def resolution_ns(inputs: Inputs) -> int:
     """Records of the run agree within this, ns: someone may have set the wall clock meanwhile."""
-    return _RESOLUTION_NS + inputs.clock.set_ns
+    return _RESOLUTION_NS + inputs.clock.set_ns + round(1e9 * clock_error_s(inputs.manifest))
 
 
 def recorded_messages(inputs: Inputs) -> pa.Table:

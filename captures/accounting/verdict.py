@@ -20,6 +20,8 @@ from captures.rundir.measures import LagReport, PartLag
 PARTS = {"router": "routers", "workload": "workload", "switches": "switches", "captures": "captures"}
 #: A rate that is suggested leaves this much room below the bound.
 _ROOM = 0.8
+#: Greatest error between the clocks of machines of a valid run, wall seconds: no frame takes longer.
+CLOCK_ERROR_MAX_S = 1e-3
 
 
 def lag_keys(report: LagReport | None, clock: Clock) -> dict[str, Any]:
@@ -77,6 +79,10 @@ def late(summary: Mapping[str, Any]) -> list[str]:
         )
     if summary["capture_drops"]:
         reasons.append(f"captures: {summary['capture_drops']} frames dropped before they were read")
+    if (error_s := summary.get("clock_error_s", 0.0)) > CLOCK_ERROR_MAX_S:
+        reasons.append(
+            f"clocks of the machines: times differ by up to {1e3 * error_s:.3g} ms; expected at most 1 ms"
+        )
     if reasons:
         rate = summary.get("sufficient_time_scale")
         advice = 'time_scale = "auto" finds a rate, where links have no properties of their own'

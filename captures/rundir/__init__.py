@@ -123,6 +123,7 @@ class RunLayout:
     routers_folder = At("logs/routers")
     spark_log = At("logs/spark.log")
     live_errors = At("logs/live.err")
+    relay_errors = At("logs/relay.err")
 
     def router_log(self, node: int | str) -> Path:
         return self.routers_folder / f"r{node}.log"

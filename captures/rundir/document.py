@@ -59,7 +59,8 @@ ROUTERS = RunFile(
     "The log of the router of node n, with its standard error, and the counters that it leaves.",
 )
 SPARK = RunFile(
-    lambda run: [run.spark_log, run.live_errors], "The log of Spark, and the standard error of the live view."
+    lambda run: [run.spark_log, run.live_errors, run.relay_errors],
+    "The log of Spark, and the standard error of the live view, and of the relays between machines.",
 )
 RECORDINGS = RunFile(
     lambda run: [run.recording("<n>")],

@@ -46,6 +46,16 @@ class Calibration(TypedDict):
     frames: Annotated[int, "frames by which it was measured"]
 
 
+class MachineOfRun(TypedDict):
+    """A machine that carried a share of the network."""
+
+    name: Annotated[str, "host name"]
+    nodes: Annotated[list[int], "its nodes"]
+    ahead_s: Annotated[float, "wall seconds by which its clock was ahead of the driver's at the end"]
+    drift: Annotated[float, "wall seconds that its clock gained in a second of the driver's"]
+    bound_s: Annotated[float, "greatest error, wall seconds, of its times by the driver's clock"]
+
+
 class Manifest(TypedDict):
     """The facts with which a run can be repeated."""
 
@@ -83,6 +93,7 @@ class Manifest(TypedDict):
             "properties of links, measured; written at the end of an emulation whose links had some",
         ]
     ]
+    machines: NotRequired[Annotated[list[MachineOfRun], "the machines of a network over several"]]
     versions: NotRequired[Annotated[Mapping[str, str], "versions of Python, its packages and system tools"]]
 
 
@@ -119,7 +130,12 @@ class WorkloadLine(TypedDict):
 MANIFEST = Document(
     lambda run: [run.manifest],
     "A folder with this file is a run folder.",
-    (("", Manifest), ("`testbed`", Source), ("`links`, objects", Calibration)),
+    (
+        ("", Manifest),
+        ("`testbed`", Source),
+        ("`links`, objects", Calibration),
+        ("`machines`, objects", MachineOfRun),
+    ),
     form=Manifest,
 )
 TOPOLOGY = RunFile(
@@ -137,6 +153,11 @@ WORKLOAD = Log(
 )
 read_manifest, write_manifest = MANIFEST.read, MANIFEST.write
 read_workload, write_workload = WORKLOAD.read, WORKLOAD.write
+
+
+def clock_error_s(manifest: Manifest) -> float:
+    """Returns the greatest error between two times of a run, wall seconds; 0 on a single machine."""
+    return 2 * max((machine["bound_s"] for machine in manifest.get("machines", ())), default=0.0)
 
 
 def is_private(run: RunLayout) -> bool:

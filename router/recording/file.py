@@ -371,6 +371,14 @@ class Recording:
         if event is not None:
             yield RecordedEvent(*event, None)
 
+    def wall_clocks(self) -> Iterator[int]:
+        """Yields where in the file readings of the wall clock stand."""
+        with self.path.open("rb") as file:
+            size, _ = file.seek(0, os.SEEK_END), file.seek(self._start)
+            while record := self._read_record(file, size):
+                if record[0] == _CLOCK:
+                    yield file.tell() - _CLOCK_CONTENT.size + _F64.size
+
     def _check_order(self, place: int, code: int, unanswered: bool) -> None:
         """Raises RecordingError for a record out of order: each event is answered before the next."""
         if not is_event(code) and code not in _TYPES:

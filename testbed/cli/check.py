@@ -67,22 +67,14 @@ def check_command(arguments: Namespace) -> int:
     for reason in refused:
         put(f"refused here: {reason}")
     if not here:
-        _check_machines(experiment, arguments.master)
+        # Spark takes seconds to load.
+        from testbed.evaluation.sweeps.machines import machines_for
+
+        with machines_for(experiment, arguments.master, put):
+            pass
     if refused:
         put("`cbcb simulate` needs none of this")
     return MachineError.status if refused else 0
-
-
-def _check_machines(experiment: Experiment, url: str) -> None:
-    """Prints the machines of a cluster; raises MachineError, which names those that cannot emulate."""
-    from captures.spark.machines import SETTINGS
-    from captures.spark.session import spark_session
-    from testbed.evaluation.sweeps.machines import Machines
-    from testbed.evaluation.sweeps.spec import Job, identity
-
-    job = Job(0, identity(experiment), {}, experiment.seed, "run", experiment)
-    with spark_session(url, more=SETTINGS) as spark:
-        Machines(spark, [job], Path(), put)
 
 
 def topology_arguments(parser: ArgumentParser) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +13,7 @@ from rich.console import Console
 from captures.rundir import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_page, add_runs, load
 from testbed.emulation.network.namespaces import require_backlog
+from testbed.experiments.config import Experiment
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
 from testbed.support.usage import start_again_in_huge_pages
@@ -19,6 +22,8 @@ from topos import Topology
 
 #: Nodes from which on a simulation is faster in huge pages (`./run.sh bench simulate 2000`).
 _MANY_NODES = 2_000
+#: Spark's master that accounts.
+DEFAULT_MASTER = "local[2]"
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -62,11 +67,12 @@ def run_command(arguments: Namespace) -> int:
     from testbed.results.live.view import LiveView
 
     experiment = load(arguments)
-    require_machine(experiment)
-    if not arguments.force:
-        require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
+    here = arguments.master.startswith("local")
     progress = Progress(Console())
-    chosen = choose_datapath(arguments.datapath, experiment.topology, progress)
+    if here:
+        require_machine(experiment)
+        if not arguments.force:
+            require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
     cleaned = clean_dead_runs()
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
@@ -76,14 +82,23 @@ def run_command(arguments: Namespace) -> int:
             view = stack.enter_context(LiveView(progress, arguments.live_port, arguments.control))
         ahead = None
         beside = not (arguments.no_prepare or arguments.no_account) and arguments.engine == "spark"
-        if beside and has_room(experiment, arguments.master):
+        if here and beside and has_room(experiment, arguments.master):
             ahead = stack.enter_context(closing(PreparedConclusion(arguments.master)))
+        emulating = partial(
+            emulate,
+            *(experiment, arguments.runs),
+            progress=progress,
+            hold=arguments.hold,
+            view=view,
+            started=None if ahead is None else ahead.start,
+        )
         lost = None
         try:
-            run_dir = emulate(
-                *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
-                started=None if ahead is None else ahead.start,
-            )
+            if here:
+                chosen = choose_datapath(arguments.datapath, experiment.topology, progress)
+                run_dir = emulating(datapath=chosen)
+            else:
+                run_dir = _over_machines(experiment, arguments, progress, emulating)
         except PartLostError as error:
             if arguments.no_account:
                 raise
@@ -93,7 +108,25 @@ def run_command(arguments: Namespace) -> int:
             with naming_the_run(run_dir):
                 if (status := ahead.conclude(run_dir)) is not None:
                     return status
+        if not here:  # the files have come back
+            arguments.master = DEFAULT_MASTER
         return _conclude(arguments, run_dir, progress)
+
+
+def _over_machines(
+    experiment: Experiment, arguments: Namespace, progress: Progress, emulating: Callable[..., Path]
+) -> Path:
+    """Emulates one network over the machines of a cluster; returns the run folder, which is here."""
+    from testbed.emulation.machines.sites import Machine, Sites
+    from testbed.evaluation.sweeps.machines import cleaned, machines_for
+
+    with machines_for(experiment, arguments.master, progress.note) as (spark, checked), cleaned(checked):
+        machines = sorted(map(Machine.of, checked.answers), key=lambda each: (each.name, each.key))
+        kernel = all(each.offer.datapath == "kernel" for each in machines)
+        if arguments.datapath == "kernel" and not kernel:
+            raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
+        chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
+        return emulating(datapath=chosen, site=partial(Sites, spark, machines))
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:
@@ -139,7 +172,7 @@ def simulate_arguments(parser: ArgumentParser) -> None:
 
 def _add_accounting(parser: ArgumentParser) -> None:
     """--master, --engine and --no-account, which `_conclude` reads."""
-    add_master(parser, "local[2]")
+    add_master(parser, DEFAULT_MASTER)
     add_engine(parser)
     parser.add_argument(
         "--no-account",

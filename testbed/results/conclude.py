@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import SMALL_BYTES, captured_bytes
 from captures.rundir.clock import read_clock
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import clock_error_s, read_manifest
 from captures.rundir.measures import read_timings
 from captures.rundir.summary import write_summary
 from router.protocol.options import SERVICES
@@ -122,7 +122,8 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
         RunFolderError: a file of the run folder is missing or malformed.
         InputError: a predicate or a message is malformed.
     """
-    write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    window_s = experiment.oracle.in_flight_window_s + clock_error_s(read_manifest(run))
+    write_oracle(run, window_s, hop_limit_of(experiment))
     if not SERVICES[experiment.service.kind].keeps_records:
         return
     # The routers of this service send no messages, so the file above is empty.
@@ -132,7 +133,7 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
         LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset()),
         len(topology.nodes),
         experiment.duration_s,
-        experiment.oracle.in_flight_window_s,
+        window_s,
         starvation_expected(experiment, max(read_clock(run).rates)),
     )
 

@@ -20,6 +20,8 @@ from testbed.support.errors import RunError
 
 STATE_ROOT = Path("/run/cbcb")
 STATE_FILE = "state.json"
+#: Name of the socket to which switches connect, among theirs.
+CONTROLLER = "controller"
 #: The source tree of this process.
 CHECKOUT = str(Path(__file__).resolve().parents[2])
 
@@ -80,6 +82,11 @@ class RunState:
     @property
     def switches(self) -> Path:
         return self.folder / "switches"
+
+    @property
+    def controller(self) -> Path:
+        """Socket to which the switches connect."""
+        return self.switches / CONTROLLER
 
     def socket(self, node: int) -> Path:
         return self.folder / f"r{node}.sock"

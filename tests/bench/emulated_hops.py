@@ -131,12 +131,12 @@ class _Emulation(Emulation):
             ports[link.u].append(link.u_port)
             ports[link.v].append(link.v_port)
         with ExitStack() as stack:
-            for pid in self._routers.pids.values():
+            for pid in self.site.routers.pids.values():
                 os.kill(pid, signal.SIGSTOP)
                 stack.callback(os.kill, pid, signal.SIGCONT)
             loops, sockets = [], []
             for node in self.nodes:
-                place = self.network.host_namespaces[node], host_device(node)
+                place = self.site.network.host_namespaces[node], host_device(node)
                 own = ",".join(map(str, ports[node]))
                 loops.append(stack.enter_context(bare_process(*place, "hops", node, own)))
                 sockets.append(stack.enter_context(socket_in(Path(place[0]), place[1])))

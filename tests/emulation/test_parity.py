@@ -10,6 +10,7 @@ frame is the same: the tests ask for that.
 from __future__ import annotations
 
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,8 @@ from router.wire.header import decode_header
 from tests.support.algebra import covers
 from tests.support.applications import application_events
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes
-from tests.support.command import accounted, output_of
+from tests.support.command import CBCB, accounted, output_of
+from tests.support.machines import machines
 from tests.support.questions import ask
 from tests.support.simulated import simulated
 
@@ -54,9 +56,11 @@ _SECTIONS = {
     **{scheme: f'[routing]\nscheme = "{scheme}"\n' for scheme in _SCHEMES},
 }
 #: A fixed rate, and one that a governor chooses: it is no faster than the oracle's window allows.
-_RATES = {"4": "4", "auto": '"auto"'}
+_RATES = {"4": "4", "auto": '"auto"', "machines": "4"}
 _ORACLE = "[oracle]\nin_flight_window_s = 5\n"
 _RUNS = [("auto" if sections == "pull" else "4", sections) for sections in _SECTIONS]
+# One network over two machines.
+_RUNS.append(("machines", "pull"))
 #: A ring of five with a chord: nodes 1, 2 and 3 form a triangle, and paths of equal cost exist.
 _HEAD = """
 seed = 5
@@ -110,7 +114,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     folder = tmp_path_factory.mktemp("parity")
     rate, sections = request.param
     experiment = _experiment(folder / f"parity-{rate}-{sections}.toml", rate, _SECTIONS[sections])
-    output_of("run", str(experiment), "--runs", str(folder / "emulated"), "--no-account")
+    command = ["run", str(experiment), "--runs", str(folder / "emulated"), "--no-account"]
+    if rate == "machines":
+        (folder / "machines").mkdir()
+        with machines(folder / "machines", (1, 1)) as cluster:
+            whole = [*cluster.inside, *CBCB, *command, "--master", cluster.url]
+            done = subprocess.run(whole, env=cluster.environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert [each.remains() for each in cluster.machines] == [[], []]
+    else:
+        output_of(*command)
     (emulated,) = (folder / "emulated").iterdir()
     return emulated, simulated(experiment, folder / "simulated").path
 

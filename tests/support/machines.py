@@ -116,7 +116,7 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
         go(
             "driver",
             driver,
-            "ip link add br0 type bridge",
+            "ip link add br0 mtu 1550 type bridge",
             f"ip addr add {_DRIVER}/24 dev br0",
             "ip link set br0 up",
         )
@@ -128,8 +128,10 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
             work = str(folder / name / "work")
             arguments = ["--cores", str(processors), "--memory", "1g", "--work-dir", work, url]
             pid = start(name, address, "worker.Worker", *arguments, options=["--pid", "--mount-proc"])
-            link = ["ip", "link", "add", name, "master", "br0", "up", "type", "veth"]
-            subprocess.run([*inside, *link, "peer", "name", "eth0", "netns", str(pid)], check=True)
+            # Tunnels between machines carry whole frames.
+            link = ["ip", "link", "add", name, "mtu", "1550", "master", "br0", "up", "type", "veth"]
+            peer = ["peer", "name", "eth0", "mtu", "1550", "netns", str(pid)]
+            subprocess.run([*inside, *link, *peer], check=True)
             go(name, pid, f"ip addr add {address}/24 dev eth0", "ip link set eth0 up")
             found.append(Machine(name, pid, folder / name))
         for each in found:

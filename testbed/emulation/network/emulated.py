@@ -26,11 +26,13 @@ from router.wire.header import HOST_PORT, node_address
 from testbed.emulation.network import namespaces, shaping
 from testbed.emulation.network.calibration import Counted, Span, read_counters
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, SwitchDaemons, switches_per_daemon
+from testbed.emulation.network.tunnels import Probes, Tunnel
 from testbed.experiments.events.network import Ends, NetworkState, links_between
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.support.processes import Steps
+from testbed.support.run_state import CONTROLLER
 from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
 
@@ -100,31 +102,48 @@ _TC_LIST, _NFT_LIST = ("tc", "-s", "-j", "qdisc", "show"), ("nft", "-j", "list",
 
 
 class EmulatedNetwork:
-    """Hosts r<n>, switches s<n> and links of a topology.
+    """Hosts r<n>, switches s<n> and links of a topology, or the part of them that is on this machine.
+
+    A part knows the whole topology, and takes every fault and every change of properties.
 
     Args:
         folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
         ip: hosts have IP addresses (`testbed.emulation.network.namespaces`), from `start_ip` on.
+        nodes: those of this machine; None: all.
+        tunnels: of the links with one end here, by index.
 
     Attributes:
+        nodes: those of this machine, ascending.
+        probes: through the tunnels, between `start_links` and `start_switches`.
         daemons: those of the switches, none before `start_switches`.
         controller_socket: where the switches connect to the controller.
         host_namespaces, switch_namespaces: paths of network namespaces, by node.
     """
 
     def __init__(
-        self, topology: Topology, folder: Path, datapath: str, kernel: KernelFeatures, *, ip: bool = False
+        self,
+        topology: Topology,
+        folder: Path,
+        datapath: str,
+        kernel: KernelFeatures,
+        *,
+        ip: bool = False,
+        nodes: Iterable[int] | None = None,
+        tunnels: Mapping[int, Tunnel] | None = None,
     ) -> None:
         self.topology = topology
+        self.nodes = sorted(range(len(topology.nodes)) if nodes is None else nodes)
         self.datapath = datapath
         self.kernel = kernel
         self.net: Any = None
         self.state = NetworkState(topology)
-        self.controller_socket = folder / "controller"
+        self.controller_socket = folder / CONTROLLER
         self._folder = folder
         self._ip = ip
+        self._tunnels = tunnels or {}
+        self.probes = Probes()
         #: Links that got other properties, by index.
         self._reshaped: dict[int, Link] = {}
         #: When the links got the properties that they have, wall clock, by index; and the spans before.
@@ -133,22 +152,22 @@ class EmulatedNetwork:
         self._counted: dict[tuple[int, int], Counted] = {}
         self._spans: list[Span] = []
         self._held = namespaces.Namespaces()
-        self.host_namespaces: list[str] = []
-        self.switch_namespaces: list[str] = []
+        self.host_namespaces: dict[int, str] = {}
+        self.switch_namespaces: dict[int, str] = {}
         self.daemons = SwitchDaemons(folder, (), datapath)
         #: Namespaces of switches that were started again, and whose links lack their properties.
         self._bare: set[str] = set()
         self._restoring = threading.Lock()
 
     def start_hosts(self) -> None:
-        nodes = self.topology.nodes
+        nodes = self.nodes
         namespaces.allow_descriptors(len(nodes))
         if self.datapath == "kernel":
             namespaces.require_backlog(self.topology)
-        self.host_namespaces = self._held.make(len(nodes))
+        self.host_namespaces = dict(zip(nodes, self._held.make(len(nodes)), strict=True))
         size = switches_per_daemon(len(nodes))
         groups = self._held.make(-(-len(nodes) // size))
-        self.switch_namespaces = [groups[node.id // size] for node in nodes]
+        self.switch_namespaces = {node: groups[place // size] for place, node in enumerate(nodes)}
         setLogLevel("warning")
         # Else its constructor raises limits of the machine (`sysctl`) for good; a run needs none of them.
         before, Mininet.inited = Mininet.inited, True
@@ -156,44 +175,52 @@ class EmulatedNetwork:
             self.net = Mininet(topo=None, controller=None, build=False)
         finally:
             Mininet.inited = before
-        for node, namespace in zip(nodes, self.host_namespaces, strict=True):
-            self.net.addHost(host_name(node.id), cls=LazyHost, namespace=namespace)
+        for node, namespace in self.host_namespaces.items():
+            self.net.addHost(host_name(node), cls=LazyHost, namespace=namespace)
 
     def start_links(self) -> None:
         """Makes every device, with IPv6 and offload off before it comes up."""
-        lines = [
-            f"link add {port_device(link.u, link.u_port)} netns {self.switch_namespaces[link.u]} type veth"
-            f" peer name {port_device(link.v, link.v_port)} netns {self.switch_namespaces[link.v]}"
-            for link in self.topology.links
-        ]
-        for node, host in zip(self.topology.nodes, self.host_namespaces, strict=True):
-            address = node_address(node.id).hex(":")
+        lines: list[str] = []
+        probes: list[tuple[str, Callable[[], None]]] = []
+        for link in self.topology.links:
+            match self._ends(link):
+                case [(at_u, u), (at_v, v)]:
+                    lines.append(f"link add {u} netns {at_u} type veth peer name {v} netns {at_v}")
+                case [(namespace, device)]:
+                    lines.append(self._tunnels[link.index].line(device, namespace))
+                    probes.append((namespace, partial(self.probes.listen, link.index, device)))
+        for node, host in self.host_namespaces.items():
+            address = node_address(node).hex(":")
             lines.append(
-                f"link add {port_device(node.id, HOST_PORT)} netns {self.switch_namespaces[node.id]}"
-                f" type veth peer name {host_device(node.id)} address {address} netns {host}"
+                f"link add {port_device(node, HOST_PORT)} netns {self.switch_namespaces[node]}"
+                f" type veth peer name {host_device(node)} address {address} netns {host}"
             )
         namespaces.run(_IP, stdin="\n".join([*lines, ""]))
         devices: dict[str, list[str]] = defaultdict(list)
-        for node, host in zip(self.topology.nodes, self.host_namespaces, strict=True):
-            devices[host].append(host_device(node.id))
-            ports = (HOST_PORT, *self.topology.neighbours(node.id))
-            devices[self.switch_namespaces[node.id]] += [port_device(node.id, port) for port in ports]
-        namespaces.inside(
-            [(namespace, partial(namespaces.prepare, names)) for namespace, names in devices.items()]
-        )
+        for node, host in self.host_namespaces.items():
+            devices[host].append(host_device(node))
+            ports = (HOST_PORT, *self.topology.neighbours(node))
+            devices[self.switch_namespaces[node]] += [port_device(node, port) for port in ports]
+        prepared = [(namespace, partial(namespaces.prepare, each)) for namespace, each in devices.items()]
+        namespaces.inside([*prepared, *probes])
+
+    def _ends(self, link: Link) -> list[tuple[str, str]]:
+        """Returns namespace and device of the ends of a link that are on this machine, that at `u` first."""
+        here = self.switch_namespaces
+        return [(here[node], device) for node, device in shaping.ends(link) if node in here]
 
     def start_ip(self) -> None:
         """Gives the hosts their IP addresses, if they are to have any; none sends a frame for it."""
         if self._ip:
-            for node in self.topology.nodes:
-                self._ip_batch(node.id, namespaces.address_lines(node.id))
+            for node in self.nodes:
+                self._ip_batch(node, namespaces.address_lines(node))
 
     def stop_ip(self) -> None:
         """Takes the IP addresses away, so that programs on hosts send nothing more."""
         if self._ip:
-            for node in self.topology.nodes:
-                device = host_device(node.id)
-                self._ip_batch(node.id, [f"address flush dev {device}", f"route flush dev {device}"])
+            for node in self.nodes:
+                device = host_device(node)
+                self._ip_batch(node, [f"address flush dev {device}", f"route flush dev {device}"])
 
     def _ip_batch(self, node: int, lines: Sequence[str]) -> None:
         namespaces.run_inside(self.host_namespaces[node], _IP, "\n".join([*lines, ""]))
@@ -206,20 +233,20 @@ class EmulatedNetwork:
         Raises:
             RunError: a daemon of Open vSwitch did not make its bridges.
         """
+        self.probes.close()
         ports: dict[str, dict[int, list[int]]] = defaultdict(dict)
-        for node in self.topology.nodes:
-            numbers = [HOST_PORT, *self.topology.neighbours(node.id)]
-            ports[self.switch_namespaces[node.id]][node.id] = numbers
+        for node, namespace in self.switch_namespaces.items():
+            ports[namespace][node] = [HOST_PORT, *self.topology.neighbours(node)]
         self.daemons = SwitchDaemons(self._folder, ports.items(), self.datapath)
         self.daemons.start(self.controller_socket)
-        for node in self.topology.nodes:
+        for node, namespace in self.switch_namespaces.items():
             self.net.addSwitch(
-                switch_name(node.id),
+                switch_name(node),
                 cls=LazySwitch,
-                namespace=self.switch_namespaces[node.id],
+                namespace=namespace,
                 environment={"OVS_RUNDIR": str(self._folder)},
                 inNamespace=True,
-                dpid=datapath_id(node.id),
+                dpid=datapath_id(node),
             )
 
     def spans(self) -> list[Span]:
@@ -251,7 +278,8 @@ class EmulatedNetwork:
             if not shaped and link.index not in self._reshaped:
                 continue
             for node, device in shaping.ends(link):
-                namespace = self.switch_namespaces[node]
+                if (namespace := self.switch_namespaces.get(node)) is None:
+                    continue
                 if namespace not in counted:
                     by_rules = self.kernel.nft_egress and not self.kernel.netem
                     rules = namespaces.run_inside(namespace, _NFT_LIST) if by_rules else None
@@ -331,10 +359,11 @@ class EmulatedNetwork:
         self._shaped_ns = dict.fromkeys((link.index for link in self.topology.links), time.time_ns())
 
     def _apply(self, commands: Iterable[tuple[int, str]], argv: Sequence[str]) -> None:
-        """Runs a command once in the namespace of each node's switch, with the node's lines as its input."""
+        """Runs a command once in the namespace of each switch here, with its nodes' lines as its input."""
         lines: dict[str, list[str]] = defaultdict(list)
         for node, line in commands:
-            lines[self.switch_namespaces[node]].append(line)
+            if node in self.switch_namespaces:
+                lines[self.switch_namespaces[node]].append(line)
         for namespace, texts in lines.items():
             namespaces.run_inside(namespace, argv, "\n".join([*texts, ""]))
 
@@ -377,7 +406,7 @@ class EmulatedNetwork:
         # A daemon and its database may be started at once, each in a thread of its own.
         with self._restoring:
             if namespace in self._bare:
-                nodes = [other for other, path in enumerate(self.switch_namespaces) if path == namespace]
+                nodes = [other for other, path in self.switch_namespaces.items() if path == namespace]
                 self._shape_again(nodes)
                 self._bare.discard(namespace)
 
@@ -396,17 +425,19 @@ class EmulatedNetwork:
         Links that were taken down by `set_link` stay down. Router and applications continue to run.
         """
         links = self.state.set_node(node, up)
-        host_end = (self.host_namespaces[node], host_device(node))
-        switch_end = (self.switch_namespaces[node], port_device(node, HOST_PORT))
+        host_ends: list[tuple[str, str]] = []
+        if node in self.nodes:
+            host_ends.append((self.host_namespaces[node], host_device(node)))
+            host_ends.append((self.switch_namespaces[node], port_device(node, HOST_PORT)))
         if up:
-            _set([switch_end, host_end], up=True)
-            if self._ip:  # the kernel removed the routes with the device
+            _set(reversed(host_ends), up=True)
+            if self._ip and host_ends:  # the kernel removed the routes with the device
                 self._ip_batch(node, namespaces.address_lines(node))
         for link in links:
             self._set_link_ends(link)
         if not up:
             # The router's end first: a router that cannot send gets an error, and counts no frame as sent.
-            _set([host_end, switch_end], up=False)
+            _set(host_ends, up=False)
 
     def _set_link_ends(self, link: Link) -> None:
         """Sets both ends of a link to the state that results from all faults so far.
@@ -415,8 +446,8 @@ class EmulatedNetwork:
         up, no frame that is lost can be captured.
         """
         up = self.state.is_up(link)
-        both = [(self.switch_namespaces[node], device) for node, device in shaping.ends(link)]
-        _set(reversed(both) if up else both, up)
+        ends = self._ends(link)
+        _set(reversed(ends) if up else ends, up)
 
     def stop(self) -> None:
         """Takes the network down.
@@ -432,6 +463,7 @@ class EmulatedNetwork:
         if self.net is not None:
             for node in (*self.net.hosts, *self.net.switches):
                 steps.run(node.name, node.terminate)
+        steps.run("probes", self.probes.close)
         steps.run("namespaces", self._held.close)
         steps.check()
         self.net = None

@@ -51,7 +51,7 @@ def run(argv: Sequence[str], stdin: str | None = None) -> str:
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _SIOCETHTOOL = 0x8946
-_ETHTOOL_STXCSUM = 0x17
+_ETHTOOL_STXCSUM, _ETHTOOL_SGRO = 0x17, 0x2C
 _IFF_UP = 0x1
 _IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
 
@@ -74,13 +74,14 @@ def set_up(device: str, up: bool = True) -> None:
 
 
 def prepare(devices: Iterable[str]) -> None:
-    """Turns checksum offload off on devices of this namespace, and sets them up."""
-    # As `ethtool -K DEVICE tx off`.
-    value = array.array("B", struct.pack("II", _ETHTOOL_STXCSUM, 0))
+    """Turns checksum offload and GRO off on devices of this namespace, and sets them up."""
+    # As `ethtool -K DEVICE tx off gro off`: ovs-vswitchd drops frames of TCP that a tunnel has merged.
+    values = [array.array("B", struct.pack("II", what, 0)) for what in (_ETHTOOL_STXCSUM, _ETHTOOL_SGRO)]
     for device in devices:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-            request = struct.pack("16sP8x", device.encode(), value.buffer_info()[0])
-            fcntl.ioctl(control, _SIOCETHTOOL, request)
+            for value in values:
+                request = struct.pack("16sP8x", device.encode(), value.buffer_info()[0])
+                fcntl.ioctl(control, _SIOCETHTOOL, request)
         set_up(device)
 
 

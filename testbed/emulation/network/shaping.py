@@ -75,7 +75,7 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
     for link in topology.links:
         for node, device in ends(link):
             rules = [
-                f"    numgen random mod {_STEPS} < {round(percent / 100 * _STEPS)} counter {verdict}\n"
+                f"    {_drawn(percent)}counter {verdict}\n"
                 for percent, verdict in (
                     (link.loss_percent, "drop"),
                     (link.duplicate_percent, f"meta mark set {_COPY} dup to {device}"),
@@ -92,6 +92,11 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                     "  }\n"
                     "}",
                 )
+
+
+def _drawn(percent: float) -> str:
+    share = round(percent / 100 * _STEPS)
+    return "" if share == _STEPS else f"numgen random mod {_STEPS} < {share} "
 
 
 def changed_nft(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:

@@ -14,14 +14,11 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from captures.capturing.capture_set import CaptureError, CaptureSet, Device
-from captures.frames import CaptureIdentity
+from captures.capturing.capture_set import CaptureError
 from captures.rundir import RunLayout
-from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.faults import FaultRecord, PartName, append_fault
 from captures.rundir.inputs import Manifest, read_manifest, write_manifest
 from captures.rundir.measures import (
-    SwitchCounters,
     write_lag,
     write_routers_counters,
     write_switch_drops,
@@ -30,32 +27,28 @@ from captures.rundir.measures import (
 )
 from captures.rundir.routing_tables import write_routing_tables
 from router.privacy.application import PrivateApplication
-from router.protocol.options import SCHEMES, SERVICES
+from router.protocol.options import SCHEMES
 from router.records.applications import ApplicationRecords
 from router.runtime.client import ClientError
-from router.runtime.process import RouterSpec
-from router.wire.header import HOST_PORT
 from testbed.controller.settings import Settings
 from testbed.emulation.control.commands import Commands
-from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_limit_s, quiet_period_s
+from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_limit_s
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.calibration import Span, calibrations
 from testbed.emulation.network.cleanup import remove_run
-from testbed.emulation.network.emulated import EmulatedNetwork
-from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
-from testbed.emulation.network.switch_sockets import difference
 from testbed.emulation.run.demand import estimate
 from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
+from testbed.emulation.run.lag_meters import LagMeters
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.run.parts import RunningParts, part_steps_of
-from testbed.emulation.run.processes import Controller, ProcessLog, Routers
+from testbed.emulation.run.processes import Controller
+from testbed.emulation.run.site import Site, barrier_s
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.workload.driver import Driver, TimedAction
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import private_applications
-from testbed.machine.probes import kernel_features
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from testbed.results.live.view import LiveView
@@ -69,10 +62,8 @@ from testbed.support.errors import (
     naming_a_full_disk,
     naming_the_run,
 )
-from testbed.support.names import host_device, port_device
 from testbed.support.processes import ENDING, Steps, leave_closed_terminal, wait_until
 from testbed.support.run_state import RunState
-from testbed.support.usage import proportional_bytes
 from testbed.terminal.numbers import clock as shown_time
 from testbed.terminal.progress import Progress
 
@@ -96,6 +87,7 @@ def emulate(
     hold: bool = False,
     view: LiveView | None = None,
     started: Callable[[Path], None] | None = None,
+    site: Callable[..., Site] = Site,
 ) -> Path:
     """Emulates an experiment.
 
@@ -107,6 +99,7 @@ def emulate(
         hold: keep the network up after the workload until the user interrupts.
         view: the live view, started before the network.
         started: is called with the run folder when the network is up.
+        site: makes what carries the network; with the arguments of `Site`.
 
     Returns:
         The run folder, complete except for the accounting.
@@ -127,7 +120,7 @@ def emulate(
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
         progress.note(f"run folder: {run_dir}")
-        emulation = Emulation(experiment, run_dir, datapath, progress)
+        emulation = Emulation(experiment, run_dir, datapath, progress, site)
         topology = experiment.topology
         sizes = f"bring-up: {len(topology.nodes)} routers, {len(topology.links)} links"
         try:
@@ -172,7 +165,14 @@ _NO_ENGINE = "naive"
 class Emulation:
     """The parts of an emulation that have been started."""
 
-    def __init__(self, experiment: Experiment, run_dir: Path, datapath: str, progress: Progress) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        run_dir: Path,
+        datapath: str,
+        progress: Progress,
+        site: Callable[..., Site] = Site,
+    ) -> None:
         self.experiment = experiment
         self._folder = RunLayout(run_dir)
         self.progress = progress
@@ -182,27 +182,23 @@ class Emulation:
         self._estimate = estimate(experiment, self.workload)
         if (warning := self._estimate.warning(experiment)) is not None:
             progress.note(f"warning: {warning}")
-        kernel = kernel_features()
         # From this call on, the run holds resources.
         self.state: RunState = run_state.claim(run_dir)
         self.state.switches.mkdir(0o700)
-        self.network = EmulatedNetwork(
-            self.topology, self.state.switches, datapath, kernel, ip=experiment.network.ip
-        )
         self.clock = EmulationClock(self._folder, self.state.clock, len(self.nodes))
-        # The parts come into being one after the other, and `_kills` says how each of them is ended.
-        self._controller: Controller
-        self._routers: Routers
-        self.captures: CaptureSet
-        self._driver: Driver
-        self._parts: RunningParts | None = None
-        self._kills: dict[str, Callable[[], None]] = {}
         #: Of the first start of routers and controller.
         self._incarnation = int(time.time())
+        self.site = site(experiment, self._folder, self.state, self.clock, datapath, self._incarnation)
+        # These come into being one after the other, and `_kills` says how each part is ended.
+        self._controller: Controller
+        self._driver: Driver
+        self._parts: RunningParts | None = None
+        self._kills: dict[str, Callable[[], None]] = {
+            part: partial(self.site.end, part) for part in ("routers", "captures")
+        }
         #: The run's own measurements, for summary.json.
         self.measured: dict[str, float] = {}
-        self._baseline: SwitchCounters = {}
-        self._barrier_s = _BARRIER_S + _BARRIER_PER_ROUTER_S * len(self.nodes)
+        self._barrier_s = barrier_s(len(self.nodes))
 
     def bring_up(self) -> None:
         """Starts all parts.
@@ -216,7 +212,7 @@ class Emulation:
             framework=self.experiment.broadcast.framework,
             layer=self.experiment.broadcast.layer,
             subtrees=SCHEMES[self.experiment.routing.scheme].needs_subtrees,
-            socket=self.network.controller_socket,
+            socket=self.state.controller,
             security=security.mode,
             network_keys=run.network_keys,
             signing_keys=run.signing_keys if security.signs else None,
@@ -232,41 +228,31 @@ class Emulation:
         controller = self._controller = Controller(run, settings)
         self._kills["controller"] = lambda: controller.child.kill()
         self.state.add_processes(controller.child.pid)
+        site = self.site
         self.progress.step("hosts and links")
-        self.network.start_hosts()
-        # Its parent loads code while the network is made.
-        routers = self._routers = Routers(self._folder, self._router_specs())
-        self._kills["routers"] = routers.child.kill
-        self.state.add_processes(routers.child.pid)
-        self.network.start_links()
+        site.start_hosts()
         self.progress.step("switches")
         controller.wait_for("listening", self._barrier_s, "controller is listening")
-        self.network.start_switches()
-        self.state.add_processes(*self.network.daemons.pids)
-        self.network.shape_as_declared()
+        site.start_switches()
         self.progress.step("captures")
-        self.captures = CaptureSet(
-            capture_devices(self.network),
-            self._folder,
-            (self.clock.path, self.clock.captures_slot),
-            ip=self.experiment.network.ip,
-        )
-        self._kills["captures"] = self.captures.kill
-        self.captures.start(deadline_s=self._barrier_s)
-        self.state.add_processes(*self.captures.pids)
+        site.start_captures()
         self.progress.step("rules of the switches")
-        installed = self._counting(controller.log, "pipeline_installed")
+        installed = self._counting("pipeline_installed")
         controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules", installed)
         self.progress.step("counters")
-        self._baseline = self._settled_counters()
-        self.network.start_ip()
+        site.begin_counting()
         self.progress.step("routers")
-        routers.start()
-        ready = self._counting(routers.log, "ready")
-        self.state.add_processes(*routers.wait_ready(self._barrier_s + _COMPILING_S, ready))
+        site.start_routers()
+
+        def missing() -> str | None:
+            missing = site.not_ready()
+            self._show(len(self.nodes) - len(missing))
+            return f"routers {missing[:10]} are not" if missing else None
+
+        wait_until(missing, self._barrier_s + _COMPILING_S, "all routers are ready")
         self.progress.step("broadcast tables")
         what = "every router has its broadcast table"
-        acknowledged = self._counting(controller.log, "table_acknowledged")
+        acknowledged = self._counting("table_acknowledged")
 
         def going_on() -> None:
             self.check()
@@ -276,16 +262,19 @@ class Emulation:
         if committed["routers"] != len(self.nodes):
             raise RunError(f"{what}: only {committed['routers']} of {len(self.nodes)} have it")
 
-    def _counting(self, log: ProcessLog, event: str) -> Callable[[], None]:
-        """Returns a function that shows how many nodes have logged an event, of a step that goes on."""
-        fresh, found = log.reader(), 0
+    def _counting(self, event: str) -> Callable[[], None]:
+        """Returns a function that shows for how many nodes the controller has logged an event."""
+        fresh, found = self._controller.log.reader(), 0
 
         def show() -> None:
             nonlocal found
             found += sum(each["event"] == event for each in fresh())
-            self.progress.update(f"{self.progress.current_step}, {found} of {len(self.nodes)}")
+            self._show(found)
 
         return show
+
+    def _show(self, nodes: int) -> None:
+        self.progress.update(f"{self.progress.current_step}, {nodes} of {len(self.nodes)}")
 
     def run(self, hold: bool) -> None:
         """Plays the workload and the timed events, and waits until the network is quiet."""
@@ -298,18 +287,16 @@ class Emulation:
             self._kills["applications"] = driver.close
             delays_s = driver.answer_delays_s
             commands = Commands(
-                *(self.state.control, self._folder, self.topology, self.network),
-                *(self.network.host_namespaces.__getitem__, self._unsettled),
-                lambda: quiet_period_s(self.network.links_so_far(quiet_period_s)),
+                *(self.state.control, self._folder, self.topology, self.site.network),
+                *(self.site.namespace, self._unsettled, self.site.quiet_s),
             )
             self._parts = RunningParts(
-                *(self._folder, self.state, self.clock, self._controller, self._routers),
-                *(self.captures, self.network, driver, watch),
+                *(self._folder, self.state, self.clock, self._controller, self.site, driver, watch),
             )
             lateness_max_s = self._play(driver, commands, self._parts, watch, hold)
         except (RunError, ClientError, CaptureError, KeyboardInterrupt) as error:
             # How late the parts were may be the reason; on a full disk the error is what counts.
-            with suppress(OSError):
+            with suppress(OSError, RunError):
                 write_lag(self._folder, watch.report(delays_s))
             if not isinstance(error, KeyboardInterrupt):
                 self._raise_cause()
@@ -317,7 +304,7 @@ class Emulation:
         write_lag(self._folder, watch.report(delays_s))
         self.measured = {
             "workload_lateness_max_s": lateness_max_s,
-            "memory_per_router_bytes": proportional_bytes(self._routers.pids.values()) / len(self.nodes),
+            "memory_per_router_bytes": self.site.memory_bytes() / len(self.nodes),
         }
 
     def _play(
@@ -339,7 +326,8 @@ class Emulation:
             self.progress.update(f"{at}, {sent} messages sent, {delivered} delivered")
 
         actions = [
-            TimedAction(at_s, partial(apply, self.network)) for at_s, apply in steps_of(experiment.events)
+            TimedAction(at_s, partial(apply, self.site.network))
+            for at_s, apply in steps_of(experiment.events)
         ]
         actions += [
             TimedAction(at_s, partial(apply, parts)) for at_s, apply in part_steps_of(experiment.events)
@@ -391,31 +379,20 @@ class Emulation:
             [item.at_s for item in self.workload.items]
             + [at_s for at_s, _ in (*steps_of(experiment.events), *part_steps_of(experiment.events))]
         )
-        return LagWatch(self.clock, self.network.daemons.controls, limits, governor, due_s)
+        clock = self.clock
+        own = LagMeters(clock, {("workload", None): clock.workload, ("controller", None): clock.controller})
+        return LagWatch(clock, (*self.site.lags, own), limits, governor, due_s)
 
     def check(self) -> None:
         """Raises RunError or CaptureError if a part of the emulation has died."""
-        for check in self._checks.values():
-            check()
-
-    @property
-    def _checks(self) -> dict[PartName, Callable[[], None]]:
-        """Functions that raise RunError or CaptureError if a part has ended by itself."""
-        return {
-            "captures": self.captures.check,
-            "controller": self._controller.check,
-            "router": self._routers.check,
-            "database": partial(self.network.daemons.check, DATABASE),
-            "switches": partial(self.network.daemons.check, SWITCHES),
-        }
+        self._controller.check()
+        self.site.check()
 
     def _unsettled(self) -> str | None:
         """Returns None if the controller knows the present network and every router has its trees."""
         known = self._controller.epochs()
-        for what, actual, reported in (
-            ("nodes", self.network.state.down_nodes, known.down_nodes),
-            ("links", self.network.state.down_links, known.down_links),
-        ):
+        reports = known.down_nodes, known.down_links
+        for what, actual, reported in zip(("nodes", "links"), self.site.down(), reports, strict=True):
             if actual != reported:
                 return f"the controller reports {what} {sorted(reported)} as down, expected {sorted(actual)}"
         return None if known.settled else "the controller has not brought all routers to one epoch"
@@ -440,17 +417,16 @@ class Emulation:
         self.progress.step("routing tables")
         self._write_tables()
         self.progress.step("routers")
-        counters = self._routers.stop()
+        counters = self.site.routers.stop()
         self._driver.close()
         write_routers_counters(self._folder, counters)
         self.progress.step("counters")
-        self.network.stop_ip()
-        end = self._settled_counters()
-        write_switches_counters(self._folder, difference(self._baseline, end))
-        write_switch_drops(self._folder, self.network.daemons.take_dropped())
-        spans = self.network.spans()
+        self.site.network.stop_ip()
+        write_switches_counters(self._folder, self.site.counters())
+        write_switch_drops(self._folder, self.site.network.daemons.take_dropped())
+        spans = self.site.spans()
         self.progress.step("captures")
-        self.captures.stop()
+        self.site.captures.stop()
         self.clock.end()
         self._stop_network(spans)
 
@@ -462,7 +438,7 @@ class Emulation:
         self.progress.step("controller and network")
         steps = Steps()
         steps.run("controller", self._controller.child.stop)
-        steps.run("network", self.network.stop)
+        steps.run("network", self.site.stop)
         # The captures are complete, whatever does not stop.
         self._calibrate(spans)
         steps.check()
@@ -508,28 +484,25 @@ class Emulation:
         steps = Steps()
         if by_user:  # else a router may not answer
             steps.run("routing tables", self._write_tables)
-        counters = steps.run("routers", self._routers.stop, whole=False) or {}
-        write_routers_counters(self._folder, counters)
-        end = steps.run("counters", self._settled_counters)
-        write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
+        write_routers_counters(self._folder, steps.run("routers", self.site.routers.stop, whole=False) or {})
+        write_switches_counters(self._folder, steps.run("counters", self.site.counters) or {})
         write_switch_drops(
-            self._folder, steps.run("drops of switches", self.network.daemons.take_dropped) or {}
+            self._folder, steps.run("drops of switches", self.site.network.daemons.take_dropped) or {}
         )
-        spans = steps.run("counters of links", self.network.spans)
-        steps.run("captures", self.captures.stop)
-        if not self._folder.captures.exists():
-            self.captures.list_files()
+        spans = steps.run("counters of links", self.site.spans)
+        steps.run("captures", self.site.captures.stop)
+        steps.run("list of captures", self.site.list_captures)
         steps.run("controller", self._controller.child.stop)
+        steps.run("network", self.site.stop)
         self._note_losses(steps)
         self._calibrate(spans or [])
 
     def _lost_part(self) -> PartName:
-        for part, check in {**self._checks, "router": self._routers.check_again}.items():
-            try:
-                check()
-            except (RunError, CaptureError):
-                return part
-        return "run"
+        try:
+            self._controller.check()
+        except RunError:
+            return "controller"
+        return self.site.lost() or "run"
 
     def abandon(self) -> None:
         """Removes all parts that are left, and the state of the run (`remove_run`).
@@ -539,73 +512,7 @@ class Emulation:
         # Captures last: until then they take what the other parts send.
         order = ("routers", "controller", "applications", "captures")
         kills = {part: self._kills[part] for part in order if part in self._kills}
-        remove_run(self.state, kills, self.network.stop, self.progress.note)
-
-    def _settled_counters(self) -> SwitchCounters:
-        """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding
-        it."""
-        last = self.network.daemons.counters()
-
-        def changed() -> str | None:
-            nonlocal last
-            before, last = last, self.network.daemons.counters()
-            moving = [node for node in self.nodes if before[node] != last[node]]
-            return f"switches {moving[:10]} still count" if moving else None
-
-        wait_until(changed, self._barrier_s, "the switches' counters stand still")
-        return last
-
-    def _router_specs(self) -> list[RouterSpec]:
-        experiment = self.experiment
-        options = experiment.router_options
-        run = self._folder
-        run.routers_folder.mkdir()
-        run.applications_folder.mkdir()
-        keeps_records = SERVICES[experiment.service.kind].keeps_records
-        if keeps_records:
-            run.service_folder.mkdir()
-        recording = experiment.record
-        if recording:
-            run.recordings_folder.mkdir()
-        security = experiment.security
-        return [
-            RouterSpec(
-                node=node,
-                device=host_device(node),
-                namespace=host,
-                socket_path=str(self.state.socket(node)),
-                counters_path=str(run.router_counters(node)),
-                log_path=str(run.router_log(node)),
-                options=options,
-                # The engines for attributes are not loaded where routers have none to match.
-                matcher=_NO_ENGINE if experiment.privacy.on else experiment.protocol.matcher,
-                seed=self.experiment.seed,
-                incarnation=self._incarnation,
-                recording_path=str(run.recording(node)) if recording else None,
-                clock_path=str(self.clock.path),
-                slot=node,
-                records_path=str(run.applications_of(node)),
-                service_records_path=str(run.service_records_of(node)) if keeps_records else None,
-                security=security.mode,
-                network_keys_path=str(run.network_keys) if security.on else None,
-                windows_path=str(self.state.windows(node)) if security.on else None,
-                signing_keys_path=str(run.signing_keys) if security.signs else None,
-            )
-            for node, host in zip(self.nodes, self.network.host_namespaces, strict=True)
-        ]
-
-
-def capture_devices(network: EmulatedNetwork) -> dict[CaptureIdentity, Device]:
-    """Returns the captures and their devices: of a link at the end of `u`, of a host link at the switch."""
-
-    def device(node: int, port: int) -> Device:
-        return Device(port_device(node, port), network.switch_namespaces[node])
-
-    topology = network.topology
-    return {
-        **{link_identity(link): device(link.u, link.u_port) for link in topology.links},
-        **{host_identity(node.id): device(node.id, HOST_PORT) for node in topology.nodes},
-    }
+        remove_run(self.state, kills, self.site.stop, self.progress.note)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ that rate. Stretches without items pass faster, and the rate is back at the work
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,6 +147,8 @@ class Governor:
 BRING_UP_RATE = 1.0
 #: A lower rate is announced this long before it takes effect, so that few readers are ahead of it.
 _SHORT_LEAD_S = 0.005
+#: As long as it takes to tell other machines.
+_FOLLOWED_LEAD_S = 0.05
 
 
 class EmulationClock:
@@ -155,19 +158,21 @@ class EmulationClock:
         run: the run folder, to which the pieces are written.
         path: the file of the page, which must not exist.
         nodes: number of routers, whose slots are the first.
+        first: the first piece; None: begins now.
 
     Attributes:
         meters: of all parts that write to the page.
+        followers: are called with each further piece, for the pages of other machines.
 
     Raises:
         OSError: the file cannot be made.
     """
 
-    def __init__(self, run: RunLayout, path: Path, nodes: int) -> None:
+    def __init__(self, run: RunLayout, path: Path, nodes: int, first: Piece | None = None) -> None:
         self.path = path
         self._run = run
-        first = Piece(time.monotonic_ns(), 0.0, BRING_UP_RATE)
-        self.page = ClockPage.create(path, nodes + 3, first)
+        self.followers: list[Callable[[Piece], None]] = []
+        self.page = ClockPage.create(path, nodes + 3, first or Piece(time.monotonic_ns(), 0.0, BRING_UP_RATE))
         self.clock = SharedClock(self.page)
         self.captures_slot, self.controller_slot = nodes + 1, nodes + 2
         self.meters = [Meter(self.page.slot(slot)) for slot in range(nodes + 3)]
@@ -190,9 +195,8 @@ class EmulationClock:
         Returns:
             Second 0 of the workload, in seconds of the clock: in half a wall second.
         """
-        piece = self._announce(rate, LEAD_S)
+        piece = self._announce(rate, LEAD_S, opens=True)
         assert piece is not None
-        self.page.zero_s = piece.experiment_s
         for each in self.page.pieces():
             self._log(each)
         return piece.experiment_s
@@ -201,7 +205,8 @@ class EmulationClock:
         """Announces another rate of the workload: a higher one for half a wall second from now, a lower one
         for now.
         """
-        piece = self._announce(rate, LEAD_S if rate > self.clock.rate else _SHORT_LEAD_S)
+        short_s = _FOLLOWED_LEAD_S if self.followers else _SHORT_LEAD_S
+        piece = self._announce(rate, LEAD_S if rate > self.clock.rate else short_s)
         if piece is not None:
             self._log(piece)
 
@@ -211,12 +216,18 @@ class EmulationClock:
         before = next(piece for piece in reversed(self.page.pieces()) if piece.start_ns < now_ns)
         self._log(before.followed_by(now_ns, before.rate))
 
-    def _announce(self, rate: float, lead_s: float) -> Piece | None:
-        """Adds a piece; None if the page is full."""
+    def _announce(self, rate: float, lead_s: float, *, opens: bool = False) -> Piece | None:
+        """Adds a piece, with which the workload may open; None if the page is full."""
         start_ns = time.monotonic_ns() + round(lead_s * NS)
         before = next(piece for piece in reversed(self.page.pieces()) if piece.start_ns < start_ns)
         piece = before.followed_by(start_ns, rate)
-        return piece if self.page.append(piece) else None
+        if not self.page.append(piece):
+            return None
+        if opens:
+            self.page.zero_s = piece.experiment_s
+        for follow in self.followers:
+            follow(piece)
+        return piece
 
     def _log(self, piece: Piece) -> None:
         wall_ns = time.time_ns() - time.monotonic_ns()

@@ -8,27 +8,20 @@ the machine's slowness: the watch of lag does not count it (`testbed.emulation.r
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count
-from pathlib import Path
 from threading import Thread
 
-from captures.capturing.capture_set import CaptureSet
 from captures.rundir import RunLayout
-from captures.rundir.applications import read_applications
-from captures.rundir.faults import FaultRecord, PartName, append_fault, killed_routers, read_faults
-from router.records.applications import ApplicationDisconnected
-from router.records.json_file import json_line
-from testbed.emulation.network.emulated import EmulatedNetwork
+from captures.rundir.faults import FaultRecord, PartName, append_fault
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import LagWatch
-from testbed.emulation.run.processes import Controller, Routers
+from testbed.emulation.run.processes import Controller
+from testbed.emulation.run.site import Site
 from testbed.experiments.events import Event
 from testbed.experiments.events.parts import ApplicationKill, DescriptorsExhausted, PartFault, Restart, Stop
 from testbed.experiments.workload.driver import Driver
@@ -46,22 +39,21 @@ class RunningParts:
     """The parts of an emulation; `node` is None for parts that a run has once.
 
     Args:
-        state: takes the processes that are started.
+        state: takes the controller that is started.
+        site: has all parts but the controller.
     """
 
     run: RunLayout
     state: RunState
     clock: EmulationClock
     controller: Controller
-    routers: Routers
-    captures: CaptureSet
-    network: EmulatedNetwork
+    site: Site
     driver: Driver
     watch: LagWatch
     #: What is away -> how it comes back.
     _back: dict[_Key, Callable[[], None]] = field(default_factory=dict, init=False)
-    #: Nodes whose routers have no free descriptor -> their process, and its limits of before.
-    _exhausted: dict[int, tuple[int, tuple[int, int]]] = field(default_factory=dict, init=False)
+    #: Nodes whose routers have no free descriptor -> their limits of before.
+    _exhausted: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
     _late: list[Thread] = field(default_factory=list, init=False)
 
     def stop(self, part: PartName, node: int | None) -> None:
@@ -69,16 +61,14 @@ class RunningParts:
         if (part, node) in self._back:
             return
         moment = self._moment()
-        with _naming(part, node):
-            os.kill(self._pid(part, node), signal.SIGSTOP)
+        self._signal(part, node, signal.SIGSTOP)
         self._back[part, node] = lambda: self.resume(part, node)
         self.watch.excuse()
         self._note("stopped", part, node, moment=moment)
 
     def resume(self, part: PartName, node: int | None) -> None:
         if self._back.pop((part, node), None) is not None:
-            with _naming(part, node):
-                os.kill(self._pid(part, node), signal.SIGCONT)
+            self._signal(part, node, signal.SIGCONT)
             self._note("resumed", part, node)
             self.watch.over()
 
@@ -88,7 +78,7 @@ class RunningParts:
             return
         if part == "captures":
             self._note("killed", part, node)
-            os.kill(self._pid(part, node), signal.SIGKILL)
+            self._signal(part, node, signal.SIGKILL)
             return
         self.watch.excuse()
         self._note("killed", part, node)
@@ -96,33 +86,32 @@ class RunningParts:
         match part, node:
             case "router", int():
                 self._exhausted.pop(node, None)  # the next process has limits of its own
-                self.routers.kill(node)
+                self.site.at(node).kill_router(node)
                 self.driver.lose(node)
             case "controller", _:
                 self.controller.kill()
             case "switches", int():
-                self.network.daemons.of(node).kill(SWITCHES)
+                self.site.at(node).kill_daemon(node, SWITCHES)
             case "switch", int():
-                self.network.daemons.remove_bridge(node)
+                self.site.at(node).remove_switch(node)
             case "database", int():
-                self.network.daemons.of(node).kill(DATABASE)
+                self.site.at(node).kill_daemon(node, DATABASE)
 
     def start(self, part: PartName, node: int | None) -> None:
         if self._back.pop((part, node), None) is None:
             return
         match part, node:
             case "router", int():
-                self._end_connections(node)
-                self.state.add_processes(self.routers.restart(node))
+                self.site.at(node).restart_router(node)
                 self.driver.regain(node)
             case "controller", _:
                 self.state.add_processes(self.controller.restart())
             case "switches", int():
-                self.state.add_processes(self.network.restart_daemon(node, SWITCHES))
+                self.site.at(node).restart_daemon(node, SWITCHES)
             case "switch", int():
-                self.network.add_switch(node)
+                self.site.at(node).add_switch(node)
             case "database", int():
-                self.state.add_processes(self.network.restart_daemon(node, DATABASE))
+                self.site.at(node).restart_daemon(node, DATABASE)
                 # The switches connect to it after seconds, in which the workload goes on.
                 self._late.append(Thread(target=self._database_back, args=(node,), daemon=True))
                 self._late[-1].start()
@@ -132,7 +121,7 @@ class RunningParts:
 
     def _database_back(self, node: int) -> None:
         with suppress(RunError, OSError):  # a daemon that has ended is found by others
-            self.network.wait_for_database(node)
+            self.site.at(node).wait_for_database(node)
         self._note("started", "database", node)
         self.watch.over()
 
@@ -140,21 +129,16 @@ class RunningParts:
         """Leaves the router of a node no free file descriptor; a router that is away stays as it is."""
         if ("router", node) in self._back or node in self._exhausted:
             return
-        pid, moment = self._pid("router", node), self._moment()
+        moment = self._moment()
         with _naming("router", node):
-            limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-            used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
-            lowest_free = next(number for number in count() if number not in used)
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
-        self._exhausted[node] = pid, limits
+            self._exhausted[node] = self.site.at(node).exhaust(node)
         # Who reads the note finds the router without a descriptor.
         self._note("exhausted", "router", node, moment=moment)
 
     def replenish(self, node: int) -> None:
-        if (found := self._exhausted.pop(node, None)) is not None:
-            pid, limits = found
+        if (limits := self._exhausted.pop(node, None)) is not None:
             with _naming("router", node):
-                resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+                self.site.at(node).replenish(node, limits)
             self._note("replenished", "router", node)
 
     def kill_application(self, node: int, app: str) -> None:
@@ -181,14 +165,15 @@ class RunningParts:
             with suppress(OSError, RunError):
                 self.replenish(exhausted)
         for part, node in self._back:
-            with suppress(OSError, KeyError):
-                os.kill(self._pid(part, node), signal.SIGCONT)
+            with suppress(OSError, RunError, KeyError):
+                self._signal(part, node, signal.SIGCONT)
 
-    def _pid(self, part: PartName, node: int | None) -> int:
-        if part == "router":
-            assert node is not None
-            return self.routers.pids[node]
-        return self.controller.child.pid if part == "controller" else self.captures.pids[0]
+    def _signal(self, part: PartName, node: int | None, number: int) -> None:
+        with _naming(part, node):
+            if part == "controller":
+                os.kill(self.controller.child.pid, number)
+            else:
+                self.site.at(node or 0).signal(node, number)
 
     def _moment(self) -> _Moment:
         return time.time_ns(), self.clock.now_s
@@ -206,30 +191,6 @@ class RunningParts:
         record |= {} if node is None else {"node": node}
         record |= {} if app is None else {"app": app}
         append_fault(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
-
-    def _end_connections(self, node: int) -> None:
-        """Records that the kill of a router ended the connections of its applications, which it could not."""
-        connected: dict[str, None] = {}
-        last_ns = 0
-        for _, recorded in read_applications(self.run):
-            event = recorded.event
-            if event["node"] != node:
-                continue
-            last_ns = max(last_ns, event["t_ns"])
-            if event["event"] == "disconnect":
-                connected.pop(event["app"], None)
-            else:
-                connected[event["app"]] = None
-        killed_ns = max(t_ns for of, t_ns in killed_routers(read_faults(self.run)) if of == node)
-        # The router may have worked on until the signal came.
-        ended_ns = max(killed_ns, last_ns)
-        ends = [
-            ApplicationDisconnected(
-                event="disconnect", t_ns=ended_ns, node=node, app=app, requested_ns=killed_ns
-            )
-            for app in connected
-        ]
-        self.routers.restart_records(node).write_bytes(b"".join(map(json_line, ends)))
 
 
 def part_steps_of(events: Iterable[Event]) -> list[tuple[float, Callable[[RunningParts], None]]]:

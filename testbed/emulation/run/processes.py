@@ -161,7 +161,7 @@ class Routers:
             "the routers' parent", "router.runtime.parent", arguments, run.routers_errors, run.routers_log
         )
         self.log = ProcessLog(run.routers_log, self.child.check)
-        self._fresh = self.log.reader()
+        self._fresh, self._starting = self.log.reader(), self.log.reader()
         self._run = run
         #: Node -> routers that were killed on purpose, whose end has not been read; and how many were killed.
         self._expected: Counter[int] = Counter()
@@ -177,24 +177,18 @@ class Routers:
         self.child.check()
         self.child.write_line("start")
 
-    def wait_ready(self, timeout_s: float, check: Callable[[], None]) -> list[int]:
-        """Returns the process ids of the routers, in order of `specs`, once all have their sockets open."""
-        pids: dict[int, int] = {}
-        fresh = self.log.reader()
+    def not_ready(self) -> list[int]:
+        """Returns the nodes whose routers, since `start`, have not opened their sockets.
 
-        def left() -> str | None:
-            self.child.check()
-            check()
-            for event in fresh():
-                if event["event"] != "ready":
-                    raise self._ended(event["node"], "ended while starting")
-                pids[event["node"]] = event["pid"]
-            missing = [node for node in self._specs if node not in pids]
-            return f"routers {missing[:10]} are not" if missing else None
-
-        wait_until(left, timeout_s, "all routers are ready")
-        self.pids = pids
-        return [pids[node] for node in self._specs]
+        Raises:
+            RunError: a router has ended, or the parent.
+        """
+        self.child.check()
+        for event in self._starting():
+            if event["event"] != "ready":
+                raise self._ended(event["node"], "ended while starting")
+            self.pids[event["node"]] = event["pid"]
+        return [node for node in self._specs if node not in self.pids]
 
     def kill(self, node: int) -> None:
         """Kills the router of a node; returns when it has ended."""

@@ -2,8 +2,9 @@
 
 Standard input has a request (`Machines._request`) and stays open. Spark kills a task by SIGKILL: when the
 input ends, the run is interrupted as by Ctrl-C, so that its network is taken down. Standard output gets the
-row of the run as a line of JSON, and its folder as an archive. A machine that cannot emulate ends with the
-status of `MachineError`, a machine that emulates already with `os.EX_TEMPFAIL`.
+row of the run as a line of JSON, and its folder as an archive, or, of a check, the offer of the machine. A
+machine that cannot emulate ends with the status of `MachineError`, a machine that emulates already with
+`os.EX_TEMPFAIL`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from captures.rundir import RunLayout
 from captures.rundir.inputs import Source
 from captures.spark.folder import process_folder, remove_abandoned
 from captures.spark.machines import machine_key
+from testbed.emulation.machines.program import offer
 from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.evaluation.sweeps.job import Row, row_of
 from testbed.evaluation.sweeps.runner import emulated
@@ -53,6 +55,7 @@ def main(action: str) -> int:
         os.dup2(2, 1)
         if action == "check":
             _checked(*request)
+            answer.write(pickle.dumps(offer()))
         else:
             STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
             with (STATE_ROOT / "machine.lock").open("w") as lock:

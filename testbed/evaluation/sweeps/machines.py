@@ -18,10 +18,11 @@ from threading import Semaphore
 
 import msgspec
 
-from captures.spark.machines import Answer, LostError, anywhere, everywhere
-from captures.spark.session import Session, SessionError
+from captures.spark.machines import SETTINGS, Answer, LostError, anywhere, everywhere
+from captures.spark.session import Session, SessionError, spark_session
 from testbed.evaluation.sweeps.job import Row, row_of
 from testbed.evaluation.sweeps.spec import Job, identity
+from testbed.experiments.config import Experiment
 from testbed.results.archive import SUFFIX, import_run
 from testbed.support.errors import InputError, MachineError, RunError
 
@@ -58,6 +59,16 @@ def cleaned(machines: Machines) -> Iterator[Machines]:
     machines.clean()
 
 
+@contextmanager
+def machines_for(
+    experiment: Experiment, url: str, note: Callable[[str], None]
+) -> Iterator[tuple[Session, Machines]]:
+    """Yields a session on a cluster, and its machines, checked for an experiment; raises as `Machines`."""
+    job = Job(0, identity(experiment), {}, experiment.seed, "run", experiment)
+    with spark_session(url, more=SETTINGS) as spark:
+        yield spark, Machines(spark, [job], Path(), note)
+
+
 class Machines:
     """The machines of a cluster, checked for jobs; `note` is given a sentence about each loss.
 
@@ -74,6 +85,8 @@ class Machines:
         self.names: dict[str, str] = {}
         answers = everywhere(spark, _PROGRAM, "check", payload=self._request(jobs))
         self._require(answers)
+        #: One of each machine, with its offer.
+        self.answers = [each for each in answers if each.status is not None]
         #: All processors of the smallest worker for each run.
         self._processors = min(Counter(each.executor for each in answers).values())
         note(f"machines: {', '.join(sorted(self.names.values()))}")

@@ -245,6 +245,8 @@ def test_loss_falls_back_to_nftables_only_without_netem() -> None:
     for (_, ruleset), device in zip(rulesets, ("s0-e1", "s1-e1"), strict=True):
         assert f"hook egress device {device} priority 0;" in ruleset
         assert "numgen random mod 1000000 < 25000 counter drop" in ruleset
+    (_, ruleset), _ = nft_ruleset(_topology(loss_percent=100), NO_NETEM)
+    assert "    counter drop" in ruleset  # nft refuses a draw that always hits
 
 
 def test_netem_has_all_properties_and_nftables_doubles_frames_without_it() -> None:

@@ -93,7 +93,7 @@ def test_a_step_that_fails_once_is_repeated_and_the_others_have_run(
 ) -> None:
     calls: list[int] = []
     monkeypatch.setattr(module, "end_processes", _failing(1, end_processes, calls))
-    monkeypatch.setattr(run.emulation.network, "stop", _failing(2, run.emulation.network.stop, []))
+    monkeypatch.setattr(run.emulation.site.network, "stop", _failing(2, run.emulation.site.network.stop, []))
     run.emulation.abandon()
     assert calls == [1, 2, 3]
     assert run.process.wait() == -9
@@ -119,7 +119,9 @@ def test_what_is_left_after_three_attempts_is_said_and_keeps_the_state(
 ) -> None:
     stops: list[int] = []
     monkeypatch.setattr(module, "end_processes", _failing(3, end_processes, []))
-    monkeypatch.setattr(run.emulation.network, "stop", _failing(0, run.emulation.network.stop, stops))
+    monkeypatch.setattr(
+        run.emulation.site.network, "stop", _failing(0, run.emulation.site.network.stop, stops)
+    )
     run.emulation.abandon()
     # The step behind that which failed ran each time.
     assert stops == [1, 2, 3]
@@ -162,7 +164,7 @@ def test_links_are_calibrated_although_a_part_does_not_stop(
     controller: Any = SimpleNamespace(child=SimpleNamespace(stop=lambda: None))
     stops: list[int] = []
     emulation = run.emulation
-    place = controller.child if part == "controller" else emulation.network
+    place = controller.child if part == "controller" else emulation.site.network
     monkeypatch.setattr(place, "stop", _failing(1, place.stop, stops))
     monkeypatch.setattr(emulation, "_controller", controller, raising=False)
     span = Span(emulation.topology.links[0], 0, 0, 1, Counted(waited=1))

@@ -10,6 +10,7 @@ import pytest
 
 from captures.rundir import RunLayout
 from testbed.emulation.run.governor import SLOWEST, EmulationClock, Governor, Limits, Seen
+from testbed.emulation.run.lag_meters import LagMeters
 from testbed.emulation.run.lag_watch import LagWatch
 from tests.support.polling import wait_for
 
@@ -167,7 +168,12 @@ def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spre
     clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", 1)
     clock.begin(1.0)
     wait_for(lambda: None if clock.now_s > 0 else "second 0 has not come")
-    with LagWatch(clock, [], SLOW_LIMITS, Governor(SLOW_LIMITS, FIRST)) as watch:
+    with LagWatch(
+        clock,
+        [LagMeters(clock, {("router", 0): clock.routers[0]})],
+        SLOW_LIMITS,
+        Governor(SLOW_LIMITS, FIRST),
+    ) as watch:
         for _ in range(2):
             clock.routers[0].late(late_s, clock.clock)
             wait_for(lambda: "nobody has looked" if clock.routers[0].recent else None)
@@ -186,7 +192,7 @@ def test_the_lag_of_a_part_that_is_away_on_purpose_does_not_count(tmp_path: Path
     clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", 1)
     clock.begin(1.0)
     meter = clock.routers[0]
-    with LagWatch(clock, [], SLOW_LIMITS) as watch:
+    with LagWatch(clock, [LagMeters(clock, {("router", 0): clock.routers[0]})], SLOW_LIMITS) as watch:
         watch.opened()
         wait_for(lambda: None if watch.report([])["from_s"] else "lag does not count yet")
         meter.late(0.25, clock.clock)

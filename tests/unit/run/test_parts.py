@@ -18,6 +18,7 @@ from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
 from testbed.emulation.run.parts import RunningParts
 from testbed.emulation.run.processes import ProcessLog
+from testbed.emulation.run.site import Site
 from testbed.support.errors import RunError
 
 
@@ -48,11 +49,12 @@ def run(tmp_path: Path) -> RunLayout:
 
 @pytest.fixture
 def parts(run: RunLayout, processes: list[subprocess.Popen[bytes]]) -> RunningParts:
-    routers: Any = SimpleNamespace(pids={node: each.pid for node, each in enumerate(processes)})
+    site: Any = object.__new__(Site)
+    site.routers = SimpleNamespace(pids={node: each.pid for node, each in enumerate(processes)})
     clock: Any = SimpleNamespace(now_s=1.0)
     watch: Any = SimpleNamespace(excuse=lambda: None, over=lambda: None)
     none: Any = None
-    return RunningParts(run, none, clock, none, routers, none, none, none, watch)
+    return RunningParts(run, none, clock, none, site, none, watch)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,1 @@
+"""One network over several machines (docs/adr/0045)."""

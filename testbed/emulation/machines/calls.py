@@ -1,0 +1,99 @@
+"""Calls of methods in another process, over a Unix socket: of a site by the driver.
+
+Arguments and results are pickled: nobody but the machines of a run may reach the socket.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import Client, Connection, Listener
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from testbed.support.errors import RunError
+
+
+def serve(path: Path, root: object) -> Listener:
+    """Has threads carry out the calls that come by a socket, until the listener that it returns is closed.
+
+    All calls of a thread of the caller are carried out by one thread, which lives as long: what it starts may
+    end with it (PR_SET_PDEATHSIG).
+    """
+    listener = Listener(str(path))
+
+    def accept() -> None:
+        with suppress(OSError):  # closed
+            while True:
+                arguments = (listener.accept(), root)
+                threading.Thread(target=_carry_out, args=arguments, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener
+
+
+def _carry_out(connection: Connection, root: object) -> None:
+    with connection, suppress(EOFError, OSError):  # the caller has gone
+        while True:
+            name, arguments, named = connection.recv()
+            try:
+                connection.send((attrgetter(name)(root)(*arguments, **named), None))
+            except Exception as error:
+                connection.send((None, error))
+
+
+class Remote:
+    """An object at the other end of a socket: `remote.network.stop()` calls what is there under that name.
+
+    Raises what the call raises, and RunError if the process has ended.
+    """
+
+    def __init__(self, path: Path, name: str = "", own: threading.local | None = None) -> None:
+        self._path, self._name = path, name
+        self._own = own or threading.local()
+
+    def __getattr__(self, name: str) -> Remote:
+        return Remote(self._path, f"{self._name}.{name}".lstrip("."), self._own)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        try:
+            if not hasattr(self._own, "connection"):
+                self._own.connection = Client(str(self._path))
+            self._own.connection.send((self._name, arguments, named))
+            result, error = self._own.connection.recv()
+        except (EOFError, ConnectionError) as ended:
+            raise RunError(f"{self._path.name} does not answer") from ended
+        if error is not None:
+            raise error
+        return result
+
+
+class Each:
+    """The same object on several machines: a call goes to all at once, and their results are joined."""
+
+    def __init__(self, pool: ThreadPoolExecutor, remotes: Sequence[Remote]) -> None:
+        self._pool, self._remotes = pool, remotes
+
+    def __getattr__(self, name: str) -> Each:
+        return Each(self._pool, [getattr(remote, name) for remote in self._remotes])
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        under_way = [self._pool.submit(remote, *arguments, **named) for remote in self._remotes]
+        return _joined([each.result() for each in under_way])
+
+
+def _joined(results: Sequence[Any]) -> Any:
+    """Joins results: numbers are summed up, equal results count once, lists or mappings become one."""
+    if not results:
+        return None
+    first = results[0]
+    if isinstance(first, int | float):
+        return sum(results)
+    if all(each == first for each in results):
+        return first
+    if isinstance(first, list):
+        return [value for each in results for value in each]
+    return {key: value for each in results for key, value in each.items()}

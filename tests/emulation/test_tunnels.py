@@ -1,0 +1,123 @@
+"""A line of four nodes, cut in the middle, on two machines that are network namespaces on one kernel."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from router.system import enter_network_namespace, returning_to_its_namespace
+from router.wire.header import ETHERTYPE
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.namespaces import Namespaces, run, run_inside
+from testbed.emulation.network.tunnels import Tunnel, largest_frames
+from testbed.machine.probes import kernel_features
+from testbed.support.run_state import ProcessId
+from tests.support.polling import wait_for
+from topos.generators import line
+
+pytestmark = [pytest.mark.emulation, pytest.mark.root]
+
+
+@pytest.fixture
+def machines() -> Iterator[dict[str, EmulatedNetwork]]:
+    """The namespaces of two machines, whose devices `u` are joined, and what each has of the network."""
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="cbcb-", dir="/run"))
+        stack.callback(shutil.rmtree, folder)
+        held = Namespaces()
+        stack.callback(held.close)
+        one, two = places = held.make(2)
+        run(["ip", "link", "add", "u", "netns", one, "type", "veth", "peer", "name", "u", "netns", two])
+        parts = {}
+        for place, own, other in (one, "10.99.0.1", "10.99.0.2"), (two, "10.99.0.2", "10.99.0.1"):
+            run_inside(place, ["ip", "-batch", "-"], f"address add {own}/24 dev u\nlink set u up\n")
+            (folder / own).mkdir()
+            nodes, tunnel = [[0, 1], [2, 3]][places.index(place)], Tunnel(own, other, 0xCBCB01, 4789)
+            here = partial(EmulatedNetwork, nodes=nodes, tunnels={1: tunnel})
+            part = parts[place] = here(line(4), folder / own, "user", kernel_features())
+            stack.callback(part.stop)
+            with returning_to_its_namespace():
+                enter_network_namespace(place)
+                part.start_hosts()
+                part.start_links()
+        yield parts
+
+
+def test_the_network_between_machines_bounds_the_frames(machines: dict[str, EmulatedNetwork]) -> None:
+    for mtu, largest in ((1500, 1464), (1550, 1514)):
+        for place in machines:
+            run_inside(place, ["ip", "link", "set", "u", "mtu", str(mtu)])
+        assert largest_frames([part.probes for part in machines.values()]) == {1: largest}
+
+
+def _host(part: EmulatedNetwork, node: int) -> socket.socket:
+    with returning_to_its_namespace():
+        enter_network_namespace(part.host_namespaces[node])
+        host = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    host.bind((f"r{node}-eth0", ETHERTYPE))
+    host.settimeout(0.5)
+    return host
+
+
+def _come(sender: socket.socket, receiver: socket.socket, frames: int) -> int:
+    """Returns how many frames of 1,000 bytes come that one host sends to the other."""
+    header = b"\xff" * 6 + sender.getsockname()[4] + ETHERTYPE.to_bytes(2, "big")
+    for _ in range(frames):
+        sender.send(header.ljust(1000, b"\0"))
+    came = 0
+    with suppress(TimeoutError):
+        while came < frames:
+            came += bool(receiver.recv(1000))
+    return came
+
+
+#: Faults of the tunnel, and their ends.
+_FAULTS: tuple[Callable[[EmulatedNetwork, bool], object], ...] = (
+    lambda part, ends: part.set_link(1, 2, ends),
+    lambda part, ends: part.set_node(2, ends),
+    lambda part, ends: part.shape((1, 2), {"loss_percent": None if ends else 100.0}),
+)
+
+
+def test_two_machines_carry_one_network_and_keep_nothing(machines: dict[str, EmulatedNetwork]) -> None:
+    one, two = parts = [*machines.values()]
+    for part in parts:
+        part.start_switches()
+        part.shape_as_declared()
+        for node in part.nodes:
+            part.net[f"s{node}"].cmd(f"ovs-ofctl -O OpenFlow13 add-flow s{node} actions=normal")
+    processes = [ProcessId.of(pid) for part in parts for pid in part.daemons.pids]
+    with _host(one, 0) as left, _host(two, 3) as right:
+        assert (_come(left, right, 50), _come(right, left, 50)) == (50, 50)
+        for part, node, port in (one, 1, 2), (two, 2, 1):
+            counters = part.daemons.counters()
+            assert sorted(counters) == part.nodes
+            assert [counters[node][port][way] for way in ("rx_packets", "tx_packets")] == [50, 50]
+        for fault in _FAULTS:
+            for ends, come in ((False, 0), (True, 5)):
+                for part in parts:
+                    fault(part, ends)
+                assert (_come(left, right, 5), _come(right, left, 5)) == (come, come)
+        # Open vSwitch drops what it would send together with a frame that is lost.
+        lost = [(each.sender, each.counted.lost > 0) for part in parts for each in part.spans()]
+        assert lost == [(1, True), (2, True)]
+        for part in parts:
+            part.shape((1, 2), {"bandwidth_mbps": 1.0})
+        began = time.monotonic()
+        assert _come(left, right, 40) == 40
+        # 40,000 bytes, of which 16,384 pass at once.
+        assert 0.18 < time.monotonic() - began < 1
+    for part in parts:
+        part.stop()
+    assert [process for process in processes if process.alive()] == []
+    # The kernel removes devices, and with them their UDP ports, in the background.
+    wait_for(lambda: "".join(run_inside(place, ["ss", "-Hua"]) for place in machines) or None)
+    assert [run_inside(place, ["ip", "-o", "link"]).count("\n") for place in machines] == [2, 2]
