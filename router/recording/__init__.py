@@ -5,12 +5,13 @@ Compiled code writes the layouts too.
 
 from __future__ import annotations
 
+import json
 import struct
-from typing import Any
 
 from router.predicates import Message, Predicate
 from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
+from router.records.json_file import to_json
 from router.wire import private
 from router.wire.bodies import BODIES, decode_encoded
 from router.wire.codec import forwarded_frame
@@ -36,32 +37,39 @@ FORWARD = 1
 COUNT, INTERFACE = struct.Struct("<H"), struct.Struct("<H")
 
 
-def to_content(value: Predicate | Message) -> Any:
-    """The filters or the attributes, as JSON holds them; of an encoded form, its TLVs in hexadecimal."""
-    if isinstance(value, BloomPredicate):
-        return private.encode_predicate(value).hex()
-    if isinstance(value, BloomMessage):
-        return private.encode_message(value).hex()
-    return predicate_to_json(value) if isinstance(value, Predicate) else value
+def predicate_json(predicate: Predicate) -> bytes:
+    """A list of filters; of an encoded predicate, the bytes of its TLVs as a hexadecimal text."""
+    if isinstance(predicate, BloomPredicate):
+        return to_json(private.encode_predicate(predicate).hex())
+    return to_json(predicate_to_json(predicate))
 
 
-def read_predicate(content: Any) -> Predicate:
-    """The predicate of a content.
+def read_predicate(data: bytes) -> Predicate:
+    """The predicate of the JSON of `predicate_json`.
 
     Raises:
         ValueError: it has another form.
     """
+    content = json.loads(data)
     if isinstance(content, str):
         return private.decode_predicate(FrameType.XRA, bytes.fromhex(content))
     return predicate_from_json(content)
 
 
-def read_message(content: Any) -> Message:
-    """The message of a content.
+def message_json(message: Message) -> bytes:
+    """An object of the attributes; of a private message, the bytes of its TLVs as a hexadecimal text."""
+    if isinstance(message, BloomMessage):
+        return to_json(private.encode_message(message).hex())
+    return to_json(message)
+
+
+def read_message(data: bytes) -> Message:
+    """The message of the output of `message_json`.
 
     Raises:
         ValueError, TypeError: it has another form.
     """
+    content = json.loads(data)
     return private.decode_message(bytes.fromhex(content)) if isinstance(content, str) else Message(content)
 
 

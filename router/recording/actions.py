@@ -31,9 +31,9 @@ from router.recording import (
     FORWARD,
     INTERFACE,
     describe_frame,
+    message_json,
     read_message,
     read_whole_frame,
-    to_content,
 )
 from router.recording.events import listed
 from router.records.json_file import to_json
@@ -96,8 +96,7 @@ def _action(event: events.Event, action: events.Action) -> bytes:
     if isinstance(action, events.Deliver):
         if action.message is _message_of(event):
             return encode_delivery(action)
-        message = to_json(to_content(action.message))
-        return encode_delivery(action, _ActionType.DELIVER_OTHER) + _sized(message)
+        return encode_delivery(action, _ActionType.DELIVER_OTHER) + _sized(message_json(action.message))
     if isinstance(action, events.Accepted):
         return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, events.ServiceAction):
@@ -181,7 +180,7 @@ def _described(event: events.Event, data: bytes) -> Iterator[str]:
             apps, at = _list(_APPLICATION, data, at - 1 + _DELIVERED.size)
             if action_type is _ActionType.DELIVER_OTHER:
                 text, at = _take(data, at)
-                message = read_message(json.loads(text))
+                message = read_message(text)
             elif isinstance(event, events.SendMessage):
                 message = event.message
             elif isinstance(event, events.FrameReceived) and isinstance(event.frame.body, _MESSAGES):

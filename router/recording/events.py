@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
-import msgspec
-
 from router.predicates import Message, Predicate
-from router.predicates.printer import format_message, format_predicate
+from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 from router.protocol import events
 from router.protocol.services.attention import Refresh, Register, Unregister, Upload
 from router.recording import (
     FRAME_RECEIVED,
     describe_frame,
+    message_json,
+    predicate_json,
     read_message,
     read_predicate,
     read_whole_frame,
-    to_content,
 )
 from router.records.json_file import to_json
 from router.wire.codec import WholeFrame, whole_frame
 
 _U32 = struct.Struct("<I")
+_F64 = struct.Struct("<d")
 
 E = TypeVar("E", bound=events.Event)
 
@@ -47,6 +48,10 @@ class EventFormat(Generic[E]):
     describe: Callable[[E], str]
 
 
+def _number(data: bytes) -> int:
+    return int(_U32.unpack_from(data)[0])
+
+
 def _plain(code: int, event: E) -> EventFormat[E]:
     """Returns the format of a type whose events are all equal."""
     name = type(event).__name__.lower()
@@ -66,17 +71,14 @@ def _through(event: events.RequestUpdate) -> str:
 def _fields(code: int, kind: type[E], describe: Callable[[E], str]) -> EventFormat[E]:
     """Returns the format of a type whose content is the list of its fields, in JSON."""
     types = get_type_hints(kind)
-    made: dict[Any, Callable[[Any], Any]] = {Predicate: read_predicate, Message: read_message}
-    content: Any = tuple[*(Any if of in made else of for of in types.values())]  # type: ignore[misc]
-    decoder = msgspec.json.Decoder(content)
+    made: dict[Any, Callable[[Any], Any]] = {Predicate: predicate_from_json, Message: Message}
 
     def encode(event: E, _wire: WholeFrame | None) -> bytes:
-        values = (getattr(event, name) for name in types)
-        contents = (to_content(each) if isinstance(each, Predicate | Message) else each for each in values)
-        return to_json([*contents])
+        values = [getattr(event, name) for name in types]
+        return to_json([predicate_to_json(each) if isinstance(each, Predicate) else each for each in values])
 
     def decode(data: bytes) -> E:
-        values = zip(decoder.decode(data), types.values(), strict=True)
+        values = zip(json.loads(data), types.values(), strict=True)
         return kind(*(made[of](each) if of in made else each for each, of in values))
 
     return EventFormat(code, encode, decode, describe)
@@ -88,7 +90,7 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     events.FrameReceived: EventFormat[events.FrameReceived](
         FRAME_RECEIVED,
         lambda event, wire: b"".join((_U32.pack(event.sender), *(wire or whole_frame(event.frame)))),
-        lambda data: events.FrameReceived(int(_U32.unpack_from(data)[0]), read_whole_frame(data[4:])),
+        lambda data: events.FrameReceived(_number(data), read_whole_frame(data[4:])),
         lambda event: f"from node {event.sender}: {describe_frame(event.frame)}",
     ),
     events.ControllerFrame: EventFormat[events.ControllerFrame](
@@ -97,21 +99,36 @@ _FORMATS: dict[type, EventFormat[Any]] = {
         lambda data: events.ControllerFrame(read_whole_frame(data)),
         lambda event: f"from the controller: {describe_frame(event.frame)}",
     ),
-    events.SetPredicate: _fields(
+    events.SetPredicate: EventFormat[events.SetPredicate](
         5,
-        events.SetPredicate,
+        lambda event, _wire: _U32.pack(event.app) + predicate_json(event.predicate),
+        lambda data: events.SetPredicate(_number(data), read_predicate(data[4:])),
         lambda event: f"application {event.app}: set_predicate {format_predicate(event.predicate)}",
     ),
-    events.SendMessage: _fields(
+    events.SendMessage: EventFormat[events.SendMessage](
         6,
-        events.SendMessage,
+        lambda event, _wire: _U32.pack(event.app) + message_json(event.message),
+        lambda data: events.SendMessage(_number(data), read_message(data[4:])),
         lambda event: f"application {event.app}: send_message {format_message(event.message)}",
     ),
-    events.ApplicationGone: _fields(7, events.ApplicationGone, lambda event: f"application {event.app} left"),
-    events.RequestUpdate: _fields(8, events.RequestUpdate, _through),
+    events.ApplicationGone: EventFormat[events.ApplicationGone](
+        7,
+        lambda event, _wire: _U32.pack(event.app),
+        lambda data: events.ApplicationGone(_number(data)),
+        lambda event: f"application {event.app} left",
+    ),
+    events.RequestUpdate: EventFormat[events.RequestUpdate](
+        8,
+        lambda event, _wire: to_json(None if event.interfaces is None else sorted(event.interfaces)),
+        lambda data: events.RequestUpdate(frozenset(json.loads(data)) if data != b"null" else None),
+        _through,
+    ),
     events.Settle: _plain(9, events.Settle()),
-    events.HandlingTime: _fields(
-        10, events.HandlingTime, lambda event: f"that took {event.seconds * 1e6:.0f} us"
+    events.HandlingTime: EventFormat[events.HandlingTime](
+        10,
+        lambda event, _wire: _F64.pack(event.seconds),
+        lambda data: events.HandlingTime(_F64.unpack(data)[0]),
+        lambda event: f"that took {event.seconds * 1e6:.0f} us",
     ),
     Register: _fields(
         32,

@@ -40,7 +40,7 @@ from router.records.json_file import to_json
 from router.wire.codec import WholeFrame
 
 _MAGIC = b"CBCB-REC"
-_VERSION = 5
+_VERSION = 4
 _HEAD = struct.Struct("<8sBI")
 _CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
