@@ -46,7 +46,7 @@ IDENTITY = STATE_ROOT
 
 
 class Offer(NamedTuple):
-    """What a machine says of itself when its set-up is checked.
+    """The answer of a machine whose set-up was checked.
 
     Attributes:
         certificate: that of its relay, PEM.
@@ -66,7 +66,7 @@ def offer() -> Offer:
 
 @dataclass(frozen=True)
 class Share:
-    """What one machine carries.
+    """The share of one machine.
 
     Attributes:
         number: of the machine in the run.
@@ -83,7 +83,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Order:
-    """What a machine must know before it reports to the driver.
+    """The facts that a machine needs before it reports to the driver.
 
     Attributes:
         driver: address and port of the driver's relay.
@@ -97,7 +97,7 @@ class Order:
 
 
 class Host:
-    """What the driver calls on a machine, beside the site's own methods."""
+    """The object that the driver calls on a machine: the site, and its making, clock and files."""
 
     def __init__(self, state: RunState, share: Share) -> None:
         self._state, self._share = state, share

@@ -160,7 +160,7 @@ class Sites:
 
     @property
     def _hosts(self) -> dict[str, Each]:
-        """What each machine offers; a thread of the pool calls it, which no signal interrupts."""
+        """The host of each machine; a thread of the pool calls it, which no signal interrupts."""
         return {name: Each(self._pool, [remote]) for name, remote in self._remotes.items()}
 
     def _require_whole_frames(self, probes: Sequence[Any]) -> None:
