@@ -120,7 +120,7 @@ FILES: tuple[RunFile, ...] = (
     REPORT,
 )
 #: More records of a file are in one table, with their fields in another.
-_FEW = 3
+_FEW = 4
 #: The greatest length of a line of a page.
 _WIDTH = 160
 
