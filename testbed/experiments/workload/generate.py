@@ -10,7 +10,6 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import contents_of
-from testbed.experiments.drawing import Contents
 from testbed.experiments.events import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.experiments.workload import Generated, Item, Workload
 from testbed.experiments.workload.attention import REQUESTS, Demand
@@ -56,15 +55,7 @@ def generate(experiment: Experiment) -> Workload:
         nodes = [node.id for node in experiment.topology.nodes]
         senders = _draw_share(_stream(experiment.seed, "senders"), nodes, options.senders_percent)
         receivers = _draw_share(_stream(experiment.seed, "receivers"), nodes, options.receivers_percent)
-        changing = _draw_share(
-            _stream(experiment.seed, "changing"), receivers, options.changing_receivers_percent
-        )
-        contents = contents_of(options)
-        for number in range(options.applications_per_node):
-            for node in receivers:
-                items.extend(_receive(experiment, options, contents, node, number, node in changing))
-            for node in senders:
-                items.extend(_send(experiment, options, contents, node, number))
+        items.extend(_drawn(experiment, options, senders, receivers))
     # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
@@ -173,43 +164,26 @@ def _poisson(random: Random, rate: float, start_s: float, end_s: float) -> Itera
         at_s += random.expovariate(rate)
 
 
-def _receive(
-    experiment: Experiment,
-    options: WorkloadOptions,
-    contents: Contents,
-    node: int,
-    number: int,
-    changing: bool,
+def _drawn(
+    experiment: Experiment, options: WorkloadOptions, senders: list[int], receivers: list[int]
 ) -> Iterator[Item]:
-    which = _which(node, number)
-    texts = _stream(experiment.seed, f"predicates of {which}")
-    first_s = options.first_predicate_s
-    times = [first_s]
-    if changing:
-        random = _stream(experiment.seed, f"changes of {which}")
-        times += _poisson(random, 1 / options.predicate_change_interval_s, first_s, experiment.duration_s)
-    for at_s in times:
-        predicate = format_predicate(contents.draw_predicate(texts, options))
-        yield Item(at_s, node, "set_predicate", predicate=predicate, app=_name(number))
-
-
-def _which(node: int, number: int) -> str:
-    """Names an application in the labels of streams; the first on a node as if it were the only one."""
-    return f"{node}/{number}" if number else str(node)
-
-
-def _name(number: int) -> str:
-    """The name of the application of a number on its node, from 0."""
-    return f"{APPLICATION}-{number + 1}" if number else APPLICATION
-
-
-def _send(
-    experiment: Experiment, options: WorkloadOptions, contents: Contents, node: int, number: int
-) -> Iterator[Item]:
-    which = _which(node, number)
-    texts = _stream(experiment.seed, f"messages of {which}")
-    random = _stream(experiment.seed, f"sending times of {which}")
-    rate = options.messages_per_minute / 60
-    for at_s in _poisson(random, rate, options.first_message_s, experiment.duration_s):
-        message = contents.draw_message(texts, options)
-        yield Item(at_s, node, "send_message", attributes=message, app=_name(number))
+    seed, end_s, first_s = experiment.seed, experiment.duration_s, options.first_predicate_s
+    changing = _draw_share(_stream(seed, "changing"), receivers, options.changing_receivers_percent)
+    contents = contents_of(options)
+    for number in range(options.applications_per_node):
+        # The first application of a node has the name and the streams of an only one.
+        app, suffix = (f"{APPLICATION}-{number + 1}", f"/{number}") if number else (APPLICATION, "")
+        for node in receivers:
+            texts, times = _stream(seed, f"predicates of {node}{suffix}"), [first_s]
+            if node in changing:
+                random = _stream(seed, f"changes of {node}{suffix}")
+                times += _poisson(random, 1 / options.predicate_change_interval_s, first_s, end_s)
+            for at_s in times:
+                predicate = format_predicate(contents.draw_predicate(texts, options))
+                yield Item(at_s, node, "set_predicate", predicate=predicate, app=app)
+        for node in senders:
+            texts = _stream(seed, f"messages of {node}{suffix}")
+            random = _stream(seed, f"sending times of {node}{suffix}")
+            for at_s in _poisson(random, options.messages_per_minute / 60, options.first_message_s, end_s):
+                message = contents.draw_message(texts, options)
+                yield Item(at_s, node, "send_message", attributes=message, app=app)
