@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from router.privacy import KeyFileError, KeyRing, read_keys
+from router.privacy import KeyRing, read_keys
 from router.privacy.application import PrivateApplication
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from testbed.experiments.config import Experiment
 from testbed.experiments.events import APPLICATION, Place
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, reading
 
 
 def key_ring(experiment: Experiment) -> KeyRing:
@@ -30,10 +30,8 @@ def key_ring(experiment: Experiment) -> KeyRing:
         InputError: `privacy.key_file` cannot be used, or its keys have fewer hashes than members are to keep.
     """
     if experiment.privacy.key_file:
-        try:
+        with reading("privacy.key_file"):
             ring = read_keys(Path(experiment.privacy.key_file))
-        except KeyFileError as error:
-            raise InputError(f"privacy.key_file: {error}") from error
         hashes = min(key.parameters.hashes for key in ring.keys)
         if (kept := experiment.privacy.kept_hashes) > hashes:
             raise InputError(
@@ -89,10 +87,8 @@ def network_keys(experiment: Experiment, identity: str) -> KeyRing:
         return KeyRing.new(random_bytes=source)
     from router.privacy.member import derived
 
-    try:
+    with reading("security.key_file"):
         ring = read_keys(Path(experiment.security.key_file))
-    except KeyFileError as error:
-        raise InputError(f"security.key_file: {error}") from error
     keys = (replace(key, secret=derived(key.secret, f"network {identity}")) for key in ring.keys)
     return replace(ring, keys=tuple(keys))
 
@@ -110,7 +106,5 @@ def write_signing_keys(experiment: Experiment, identity: str, folder: Path) -> N
     if experiment.security.signing_keys is None:
         make_signing_keys(folder, nodes, random.Random(f"{experiment.seed}/signing keys").randbytes)
         return
-    try:
+    with reading("security.signing_keys"):
         derive_signing_keys(Path(experiment.security.signing_keys), folder, nodes, identity)
-    except KeyFileError as error:
-        raise InputError(f"security.signing_keys: {error}") from error
