@@ -65,21 +65,30 @@ def check_node(node: int, topology: Topology) -> Iterator[Problem]:
         yield "node", f"there is no node {node}; expected 0 to {last}"
 
 
-_PREDICATE = option('Predicate in the readable notation, such as `dest = "ORD" and price < 400`.')
-#: The fields that are texts in the readable notation.
-_PARSERS: Mapping[str, Callable[[str], Any]] = {"predicate": parse_predicate, "message": parse_message}
+@dataclass(frozen=True)
+class OfNode(Event):
+    node: int = field(metadata=option("The node.", low=0, node=True))
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        yield from check_node(self.node, topology)
 
 
 @dataclass(frozen=True)
-class ApplicationEvent(Event):
-    """A request of the application `app` on `node`; `action` is the command of the application socket."""
-
-    node: int = field(metadata=option("Node of the application.", low=0, node=True))
+class OfApplication(OfNode):
     app: str = field(
         default=APPLICATION,
         kw_only=True,
         metadata=option("Name of the application, of which a node may have several."),
     )
+
+
+_PREDICATE = option('Predicate in the readable notation, such as `dest = "ORD" and price < 400`.')
+#: The fields that are texts in the readable notation.
+_PARSERS: Mapping[str, Callable[[str], Any]] = {"predicate": parse_predicate, "message": parse_message}
+
+
+class ApplicationEvent(OfApplication):
+    """A request of the application `app` on `node`; `action` is the command of the application socket."""
 
     @classmethod
     @cache
@@ -88,9 +97,6 @@ class ApplicationEvent(Event):
         time, node, application and action."""
         own = {each.key for each in options_of(cls)} - {"at_s", "node", "app"}
         return frozenset("attributes" if key == "message" else key for key in own)
-
-    def check(self, topology: Topology) -> Iterator[Problem]:
-        yield from check_node(self.node, topology)
 
     def content(self) -> dict[str, Any]:
         """Returns the values of `carries`.

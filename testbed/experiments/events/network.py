@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
 from router.options import option, setting
 from router.registry import Registry
-from testbed.experiments.events import ApplicationEvent, Event, Problem, check_node, duration
+from testbed.experiments.events import ApplicationEvent, Event, OfNode, Problem, duration
 from testbed.experiments.events.parts import PartFault
 from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
@@ -232,15 +232,7 @@ def at_worst(topology: Topology, events: Iterable[Event]) -> Topology:
     return replace(topology, links=links)
 
 
-@dataclass(frozen=True)
-class NodeFault(Fault):
-    node: int = field(metadata=option("The node.", low=0, node=True))
-
-    def check(self, topology: Topology) -> Iterator[Problem]:
-        yield from check_node(self.node, topology)
-
-
-class NodeDown(NodeFault):
+class NodeDown(OfNode, Fault):
     action = "node_down"
     doc = "The node is cut off from the network: its host link and all its links go down."
     leads_to = (NODE_DOWN, LINK_DOWN)
@@ -249,7 +241,7 @@ class NodeDown(NodeFault):
         network.set_node(self.node, up=False)
 
 
-class NodeUp(NodeFault):
+class NodeUp(OfNode, Fault):
     action = "node_up"
     doc = "The node is joined to the network; links that were taken down by themselves stay down."
     leads_to = (NODE_UP, LINK_UP)

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.rundir.faults import PartName
-from router.options import option
-from testbed.experiments.events import APPLICATION, Event, Problem, check_node, duration
-from topos import Topology
+from testbed.experiments.events import Event, OfApplication, OfNode, duration
 
 
 class PartFault(Event):
@@ -23,10 +21,6 @@ class PartFault(Event):
     def place(self) -> int | None:
         """The node of the part; None: a run has the part once."""
         return getattr(self, "node", None)
-
-    def check(self, topology: Topology) -> Iterator[Problem]:
-        if self.place is not None:
-            yield from check_node(self.place, topology)
 
 
 @dataclass(frozen=True)
@@ -52,19 +46,14 @@ class Restart(PartFault):
 
 
 @dataclass(frozen=True)
-class _OfNode:
-    node: int = field(metadata=option("The node.", low=0, node=True))
-
-
-@dataclass(frozen=True)
-class RouterStop(_OfNode, Stop):
+class RouterStop(OfNode, Stop):
     action = "router_stop"
     doc = "The process of the node's router is stopped (SIGSTOP), and goes on after `for_s`."
     part = "router"
 
 
 @dataclass(frozen=True)
-class RouterRestart(_OfNode, Restart):
+class RouterRestart(OfNode, Restart):
     action = "router_restart"
     doc = (
         "The router of the node is killed (SIGKILL), and started again after `away_s`; the applications of "
@@ -74,7 +63,7 @@ class RouterRestart(_OfNode, Restart):
 
 
 @dataclass(frozen=True)
-class DescriptorsExhausted(_OfNode, Stop):
+class DescriptorsExhausted(OfNode, Stop):
     action = "descriptors_exhausted"
     doc = (
         "The router of the node has no free file descriptor for `for_s` (RLIMIT_NOFILE): an application that "
@@ -113,7 +102,7 @@ class CapturesKill(PartFault):
 
 
 @dataclass(frozen=True)
-class SwitchesRestart(_OfNode, Restart):
+class SwitchesRestart(OfNode, Restart):
     action = "switches_restart"
     doc = (
         "The ovs-vswitchd of the node's switch is killed (SIGKILL), with the switches that share it, and "
@@ -123,7 +112,7 @@ class SwitchesRestart(_OfNode, Restart):
 
 
 @dataclass(frozen=True)
-class SwitchRestart(_OfNode, Restart):
+class SwitchRestart(OfNode, Restart):
     action = "switch_restart"
     doc = (
         "The node's switch alone loses its rules, its ports and its connection to the controller, and is "
@@ -133,7 +122,7 @@ class SwitchRestart(_OfNode, Restart):
 
 
 @dataclass(frozen=True)
-class DatabaseRestart(_OfNode, Restart):
+class DatabaseRestart(OfNode, Restart):
     action = "database_restart"
     doc = (
         "The ovsdb-server of the node's switch and of those that share it is killed (SIGKILL), and started "
@@ -142,20 +131,13 @@ class DatabaseRestart(_OfNode, Restart):
     part = "database"
 
 
-@dataclass(frozen=True)
-class ApplicationKill(_OfNode, PartFault):
+class ApplicationKill(OfApplication, PartFault):
     action = "application_kill"
     doc = (
         "An application of the workload ends as one that is killed: its connection is reset, whatever it was "
         "being sent, and it does nothing more."
     )
     part = "application"
-
-    app: str = field(
-        default=APPLICATION,
-        kw_only=True,
-        metadata=option("Name of the application, of which a node may have several."),
-    )
 
 
 def check_switches(events: Sequence[Event]) -> Iterator[str]:
