@@ -57,24 +57,20 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
         )
     try:
         data = path.read_bytes()
-        text = "" if suffix in _GRAPHS else data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise TopologyError(f"{path}: cannot be read: {reason}") from error
-    try:
-        if suffix == ".brite":
-            return read_brite(path.stem, text, keep_properties=keep_properties)
         if suffix in _GRAPHS:
             # Imported late: networkx is no part of the standard library.
             from topos.archives import READERS
             from topos.graphs import from_networkx
 
-            try:
-                graph = READERS[suffix](data)
-            except UnicodeDecodeError as error:
-                raise TopologyError(f"cannot be read: {error}") from error
+            graph = READERS[suffix](data)
             return from_networkx(graph, name=path.stem, keep_properties=keep_properties, largest=largest)
+        text = data.decode("utf-8-sig")
+        if suffix == ".brite":
+            return read_brite(path.stem, text, keep_properties=keep_properties)
         return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TopologyError(f"{path}: cannot be read: {reason}") from error
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error
     except RecursionError as error:
