@@ -54,16 +54,11 @@ class CbcbTopo(_Topo):
 
 
 def _link_parameters(link: _ModelLink) -> dict[str, _Any]:
-    declared: dict[str, _Any] = {}
-    if link.bandwidth_mbps is not None:
-        declared["bw"] = link.bandwidth_mbps
-    if link.delay_ms is not None:
-        declared["delay"] = f"{link.delay_ms}ms"
-    if link.jitter_ms is not None:
-        declared["jitter"] = f"{link.jitter_ms}ms"
-    if link.loss_percent is not None:
-        declared["loss"] = link.loss_percent
-    return {"cls": _TCLink, **declared} if declared else {}
+    declared = {"bw": link.bandwidth_mbps, "loss": link.loss_percent}
+    times = {"delay": link.delay_ms, "jitter": link.jitter_ms}
+    given: dict[str, _Any] = {name: value for name, value in declared.items() if value is not None}
+    given |= {name: f"{value}ms" for name, value in times.items() if value is not None}
+    return {"cls": _TCLink, **given} if given else {}
 
 
 def _load_file(suffix: str, name: _Any) -> _Topology:
