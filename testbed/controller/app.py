@@ -36,7 +36,7 @@ from testbed.controller import events
 from testbed.controller.distribution import Distribution
 from testbed.controller.framework import loaded
 from testbed.controller.liveness import read_incarnations, read_legacy
-from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
+from testbed.controller.rules import MISS_PRIORITY, Match, Rule, SentRules, ip_rules, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.trees import LAYERS, broadcast_tables, spt_trees
 
@@ -277,7 +277,6 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         if switch is None:
             return  # disconnected; the event is in the queue
         datapath = switch.datapath
-        ofproto, parser = datapath.ofproto, datapath.ofproto_parser
         # The switch may have restarted without its rules; the next epoch, which follows, sends those for IP.
         self._ip_rules.forget(node)
         if node not in self._cleared:
@@ -285,17 +284,11 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             # and must keep working.
             self._cleared.add(node)
             switch.send(
-                parser.OFPFlowMod(
-                    datapath,
-                    command=ofproto.OFPFC_DELETE,
-                    table_id=ofproto.OFPTT_ALL,
-                    out_port=ofproto.OFPP_ANY,
-                    out_group=ofproto.OFPG_ANY,
-                )
+                _flow_mod(datapath, Rule(datapath.ofproto.OFPTT_ALL, MISS_PRIORITY, Match()), delete=True)
             )
         for rule in pipeline(self._topology.neighbours(node).keys(), node_address(node)):
             switch.send(_flow_mod(datapath, rule))
-        barrier = parser.OFPBarrierRequest(datapath)
+        barrier = datapath.ofproto_parser.OFPBarrierRequest(datapath)
         switch.barrier = datapath.set_xid(barrier)
         switch.send(barrier)
 
