@@ -218,7 +218,7 @@ class Distribution:
         self._foreign_epoch = legacy.epoch
         if not legacy.settled or not legacy.members:
             return
-        self._liveness.inherit(legacy.down_ports)
+        self._liveness.down_ports |= legacy.down_ports
         cause = _Cause(legacy.members, self._liveness.down_links, self._losses)
         self._epoch = _Epoch(legacy.epoch, 0.0, cause, Stage.COMMITTED)
         self._awaited = set(legacy.members)
@@ -233,7 +233,7 @@ class Distribution:
             case events.PipelineInstalled(node):
                 self._pipeline_installed(node, now)
             case events.SwitchDisconnected(node):
-                self._liveness.switch_disconnected(node)
+                self._liveness.ready.discard(node)
                 self._log(epochs.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
                 self._lost()
             case events.PortChanged(node, port, up):
@@ -286,7 +286,7 @@ class Distribution:
     def _pipeline_installed(self, node: int, now: float) -> None:
         self._present = None
         was_ready = self._liveness.all_ready
-        self._liveness.pipeline_installed(node)
+        self._liveness.ready.add(node)
         self._log("pipeline_installed", NodeEvent(node=node))
         self._awaited.discard(node)
         if self._liveness.all_ready and not was_ready:
@@ -386,7 +386,7 @@ class Distribution:
             committed_epoch=self._committed_epoch,
             settled=epoch.members == self._nodes - self._liveness.down_nodes,
             members=epoch.members,
-            down_ports=self._liveness.down_ports,
+            down_ports=frozenset(self._liveness.down_ports),
             seq=self._seq,
         )
         self._actions.append(events.Bequeath(legacy))

@@ -9,7 +9,7 @@ its line is written before the first frame to that start.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,32 +79,26 @@ class Liveness:
         self._ports: dict[int, list[int]] = {node: [HOST_PORT] for node in self._nodes}
         for node, port in self._link_at:
             self._ports[node].append(port)
-        self._down_ports: set[tuple[int, int]] = set()
-        self._ready: set[int] = set()
+        #: (node, port) of the ports that are down.
+        self.down_ports: set[tuple[int, int]] = set()
+        #: Nodes whose switches are connected and have their pipelines.
+        self.ready: set[int] = set()
 
     @property
     def down_nodes(self) -> frozenset[int]:
         # Queried at every event: the work grows with the number of nodes that are down, not with all nodes.
-        unreachable = {node for node, port in self._down_ports if port == HOST_PORT}
-        return (self._nodes - self._ready) | (self._nodes & unreachable)
+        unreachable = {node for node, port in self.down_ports if port == HOST_PORT}
+        return (self._nodes - self.ready) | (self._nodes & unreachable)
 
     @property
     def down_links(self) -> frozenset[int]:
         """Returns the indices of the links with a port down, whatever the state of the nodes."""
-        return frozenset(self._link_at[key].index for key in self._down_ports if key in self._link_at)
+        return frozenset(self._link_at[key].index for key in self.down_ports if key in self._link_at)
 
     @property
     def all_ready(self) -> bool:
         """Returns whether every switch is connected and has its pipeline."""
-        return len(self._ready) == len(self._nodes)
-
-    @property
-    def down_ports(self) -> frozenset[tuple[int, int]]:
-        return frozenset(self._down_ports)
-
-    def inherit(self, down_ports: Iterable[tuple[int, int]]) -> None:
-        """Takes over the ports that another controller knew to be down; reports of switches correct them."""
-        self._down_ports.update(down_ports)
+        return len(self.ready) == len(self._nodes)
 
     def switch_connected(self, node: int, up_ports: Collection[int]) -> list[Change]:
         """Records that a switch has connected; its ports that are not in `up_ports` are down."""
@@ -113,12 +107,6 @@ class Liveness:
             changes += self.port_changed(node, port, port in up_ports)
         return changes
 
-    def pipeline_installed(self, node: int) -> None:
-        self._ready.add(node)
-
-    def switch_disconnected(self, node: int) -> None:
-        self._ready.discard(node)
-
     def port_changed(self, node: int, port: int, up: bool) -> list[Change]:
         """Records the state of a port; returns the link or node whose state changed, if any."""
         link = self._link_at.get((node, port))
@@ -126,9 +114,9 @@ class Liveness:
             return []  # not a port of the topology
         before = self._works(link, node)
         if up:
-            self._down_ports.discard((node, port))
+            self.down_ports.discard((node, port))
         else:
-            self._down_ports.add((node, port))
+            self.down_ports.add((node, port))
         if self._works(link, node) == before:
             return []
         return [(node if link is None else link, up)]
@@ -136,5 +124,5 @@ class Liveness:
     def _works(self, link: Link | None, node: int) -> bool:
         """Returns whether a link is up or, if `link` is None, whether the host port of `node` is."""
         if link is None:
-            return (node, HOST_PORT) not in self._down_ports
-        return self._down_ports.isdisjoint(((link.u, link.u_port), (link.v, link.v_port)))
+            return (node, HOST_PORT) not in self.down_ports
+        return self.down_ports.isdisjoint(((link.u, link.u_port), (link.v, link.v_port)))
