@@ -115,14 +115,11 @@ class Session:
         body = encode_message(message)
         started = time.perf_counter_ns()
         found = matcher.match_encoded(body)
-        passed = time.perf_counter_ns() - started
-        if found is not None:
-            self._times.append(passed)
-            return found
-        started = time.perf_counter_ns()
-        matched = matcher.match(message)
+        if found is None:
+            started = time.perf_counter_ns()
+            found = matcher.match(message)
         self._times.append(time.perf_counter_ns() - started)
-        return matched
+        return found
 
     def _consolidate(self) -> None:
         """Applies the `ifconfig` statements since the last consolidation to the table."""
