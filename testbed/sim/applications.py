@@ -24,7 +24,7 @@ from router.protocol.services.attention import (
 from router.protocol.services.exhaustive import any_of
 from router.records.applications import ApplicationRecords
 from testbed.experiments.events import Place
-from testbed.experiments.workload import Lookahead, Workload
+from testbed.experiments.workload import Workload
 from testbed.sim import EPOCH_NS, NS, Agenda
 from testbed.support.errors import RunError
 
@@ -68,7 +68,8 @@ class Applications:
     ) -> None:
         self._content = content
         self._members = {} if members is None else members
-        self._items = Lookahead(workload.items)
+        self._items = iter(workload.items)
+        self._item = next(self._items, None)
         self._time_scale = time_scale
         self._agenda = agenda
         self._handle = handle
@@ -100,8 +101,9 @@ class Applications:
         """
         now = self._start_ns = self._agenda.now
         first = 0
-        while (item := self._items.head) and item.at_s <= 0 and item.action == "set_predicate":
-            self._agenda.at(now + first * _PACE_NS, self._items.take().perform, self)
+        while (item := self._item) and item.at_s <= 0 and item.action == "set_predicate":
+            self._agenda.at(now + first * _PACE_NS, item.perform, self)
+            self._item = next(self._items, None)
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
@@ -149,12 +151,13 @@ class Applications:
 
     def _next(self) -> None:
         """Plays every item that is due and schedules the next item."""
-        while (item := self._items.head) is not None:
+        while (item := self._item) is not None:
             due = self._start_ns + round(item.at_s / self._time_scale * NS)
             if due > self._agenda.now:
                 self._agenda.at(due, self._next)
                 return
-            self._items.take().perform(self)
+            self._item = next(self._items, None)
+            item.perform(self)
 
     def _opened(self, place: Place, action: events.Deliver) -> None:
         """Opens a message that the router delivered, and records whether the member keeps it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 from captures.rundir import RunLayout, inputs
 from captures.rundir.files import RunFolderError
@@ -128,27 +128,3 @@ def _item(where: str, line: WorkloadLine) -> Item:
         return Item(**fields)
     except (ValueError, TypeError) as error:
         raise RunFolderError(f"{where}: {error}") from error
-
-
-T = TypeVar("T")
-
-
-class Lookahead(Generic[T]):
-    """Values in their order, one at a time.
-
-    Attributes:
-        head: the next value; None: there is none. No value may be None.
-    """
-
-    __slots__ = ("_rest", "head")
-
-    def __init__(self, values: Iterable[T]) -> None:
-        self._rest = iter(values)
-        self.head: T | None = next(self._rest, None)
-
-    def take(self) -> T:
-        """Returns the next value, which there is, and moves on."""
-        head = self.head
-        assert head is not None
-        self.head = next(self._rest, None)
-        return head

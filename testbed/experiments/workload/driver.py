@@ -10,7 +10,7 @@ import selectors
 import time
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
 from router.runtime.commands import Command
 from testbed.experiments.events import APPLICATION, Place
-from testbed.experiments.workload import Item, Lookahead, Workload
+from testbed.experiments.workload import Item, Workload
 from testbed.support.errors import RunError
 from testbed.support.usage import allow_open_files
 
@@ -116,8 +116,7 @@ class Driver:
         self._selector = selectors.DefaultSelector()
         try:
             for place in wanted:
-                client = self._connect(place, sockets[place[0]])
-                self._selector.register(client, selectors.EVENT_READ, place)
+                self._connect(place)
         except BaseException:
             self.close()
             raise
@@ -165,8 +164,7 @@ class Driver:
             RunError: the router does not answer.
         """
         for place in sorted(place for place in self._away - self._gone if place[0] == node):
-            client = self._connect(place, self.sockets[node])
-            self._selector.register(client, selectors.EVENT_READ, place)
+            self._connect(place)
             self._away.discard(place)
             if (predicate := self._predicates.get(place)) is not None:
                 self._ask(place, "set_predicate", predicate=predicate)
@@ -246,9 +244,11 @@ class Driver:
         Raises:
             RunError: a router closed its socket, refused a request or did not answer (names the node).
         """
-        agenda: Lookahead[Item | TimedAction] = Lookahead(
-            heapq.merge(workload.items, sorted(actions, key=_time), key=_time)
+        agenda: Iterator[Item | TimedAction] = heapq.merge(
+            workload.items, sorted(actions, key=_time), key=_time
         )
+        # Before second 0: to generate a workload takes time.
+        entry = next(agenda, None)
         meter = Meter() if meter is None else meter
         self._late = partial(meter.late, clock=clock)
         self._turn_ends = partial(meter.ends_turn, work=NOTHING, clock=clock)
@@ -256,25 +256,25 @@ class Driver:
         zero_s = clock.now() if zero_s is None else zero_s
         while clock.now() < zero_s and not self._stopping:
             self._turn(clock.timeout(zero_s))
-        self._set_first_predicates(agenda, opening)
+        entry = self._set_first_predicates(entry, agenda, opening)
         lateness_max = next_report = 0.0
         while not self._stopping:
             now_s = clock.now() - zero_s
             for _ in range(_BURST):
-                if agenda.head is None or agenda.head.at_s > now_s:
+                if entry is None or entry.at_s > now_s:
                     break
-                entry = agenda.take()
                 lateness_max = max(lateness_max, clock.waited(zero_s + entry.at_s))
                 meter.overdue(zero_s + entry.at_s, clock)
                 if isinstance(entry, Item):
                     self._request(entry)
                 else:
                     entry.run()
+                entry = next(agenda, None)
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
                 progress(now_s, self._sent, self.delivered)
-            due_s = duration_s if agenda.head is None else min(agenda.head.at_s, duration_s)
-            if now_s >= duration_s and (agenda.head is None or agenda.head.at_s > now_s):
+            due_s = duration_s if entry is None else min(entry.at_s, duration_s)
+            if now_s >= duration_s and (entry is None or entry.at_s > now_s):
                 break
             self._turn(clock.timeout(zero_s + due_s))
         self._await_answers()
@@ -302,8 +302,9 @@ class Driver:
             quiet = until()
         return quiet
 
-    def _connect(self, place: Place, path: Path) -> Client:
+    def _connect(self, place: Place) -> None:
         node, app = place
+        path = self.sockets[node]
         try:
             client = Client(path, app, key=self._private.get(place))
         except ClientError as error:
@@ -312,20 +313,24 @@ class Driver:
         self._waiting[place] = deque()
         if client.node != node:
             raise RunError(f"node {node}: the router at {path} is that of node {client.node}")
-        return client
+        self._selector.register(client, selectors.EVENT_READ, place)
 
-    def _set_first_predicates(self, agenda: Lookahead[Item | TimedAction], opening: Opening | None) -> None:
-        while (item := agenda.head) is not None and item.at_s <= 0 and not self._stopping:
-            if not isinstance(item, Item) or item.action != "set_predicate":
+    def _set_first_predicates(
+        self, entry: Item | TimedAction | None, agenda: Iterator[Item | TimedAction], opening: Opening | None
+    ) -> Item | TimedAction | None:
+        """Sets the predicates of second 0, from `entry` on; returns what comes next, if anything does."""
+        while isinstance(entry, Item) and entry.at_s <= 0 and not self._stopping:
+            if entry.action != "set_predicate":
                 break
             while opening is not None and not opening.keeps_up() and not self._stopping:
                 self._turn(_PACE_S)
-            agenda.take()
-            self._request(item)
+            self._request(entry)
             self._await_answers(at_most=_INITIAL_WINDOW - 1)
+            entry = next(agenda, None)
         self._await_answers()
         if opening is not None:
             opening.opened()
+        return entry
 
     def _request(self, item: Item) -> None:
         self._remember(item)
