@@ -48,11 +48,6 @@ def check_size(nodes: int) -> None:
         raise TopologyError(f"that would be more than {MAX_NODES} nodes; expected fewer")
 
 
-def link_cost(a: tuple[int, int], b: tuple[int, int], cost: str) -> int:
-    """The cost of a link between two points: "distance" (Euclidean, rounded, at least 1) or "unit" (1)."""
-    return max(1, distance(a, b)) if cost == "distance" else 1
-
-
 #: A topology may have so many links; the number of its nodes is bounded by `MAX_NODES`.
 MAX_LINKS = 1_000_000
 #: Greatest sum of the costs of all links, and so of the cost of any path. The sum of a path and a further

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
 from topos import LinkSpec, Node, Topology, checked
-from topos.build import MAX_NODES, build, check_size, distance, distinct_points, link_cost, placed
+from topos.build import MAX_NODES, build, check_size, distance, distinct_points, placed
 
 #: Weights of links are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
 _WEIGHT_UNIT = 10**12
@@ -339,6 +339,9 @@ def _degrees(random: Random, n: int, exponent: float, least: int) -> list[int]:
 def planar(
     name: str, points: Sequence[tuple[int, int]], links: Sequence[tuple[int, int]], cost: str
 ) -> Topology:
-    """The topology of nodes at points of the plane; `cost` is that of `link_cost`."""
+    """The topology of nodes at points of the plane; cost "distance": of a link at least 1, "unit": 1."""
     nodes = [placed(number, x, y) for number, (x, y) in enumerate(points)]
-    return build(name, nodes, [LinkSpec(u, v, link_cost(points[u], points[v], cost)) for u, v in links])
+    specs = [
+        LinkSpec(u, v, max(1, distance(points[u], points[v])) if cost == "distance" else 1) for u, v in links
+    ]
+    return build(name, nodes, specs)
