@@ -31,7 +31,7 @@ def write_script(topology: Topology, duration_s: float, items: Iterable[Item], o
     """
     out.write(f"time_unit {_TIME_UNIT:.6f} ;\nsim_length {_units(duration_s)} ;\n")
     for node in topology.nodes:
-        out.write(f"node {node.id} {_coordinate(node.x)} {_coordinate(node.y)} ;\n")
+        out.write(f"node {node.id} {node.x or 0:.15g} {node.y or 0:.15g} ;\n")
     for link in topology.links:
         out.write(f"link {link.u} {link.v} {link.cost} ;\n")
     for item in items:
@@ -68,10 +68,6 @@ def left_out(experiment: Experiment) -> Iterator[str]:
 
 def _units(seconds: float) -> int:
     return round(seconds / _TIME_UNIT)
-
-
-def _coordinate(value: float | None) -> str:
-    return "0" if value is None else f"{value:.15g}"
 
 
 def _predicate(predicate: Predicate) -> str:
