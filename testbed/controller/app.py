@@ -137,12 +137,9 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         super().__init__(*args, **kwargs)
         self.done = done
         self._log = log
-        self._topology = settings.network
+        self._settings = settings
         self._layer = LAYERS[settings.layer]
-        self._subtrees = settings.subtrees
-        self._ip = settings.ip
         self._ip_rules = SentRules()
-        self._state = settings.state
         legacy = None if settings.state is None else read_legacy(settings.state)
         if legacy is not None and settings.ip:
             # The rules for IP in the switches are not known: the next epoch sends them.
@@ -246,14 +243,14 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             case events.ComputeTables():
                 _HUB.spawn(self._compute, action)
             case events.Bequeath(legacy):
-                if self._state is not None:
-                    write_json(self._state, legacy)
+                if self._settings.state is not None:
+                    write_json(self._settings.state, legacy)
 
     def _compute(self, request: events.ComputeTables) -> None:
         def compute() -> tuple[dict[int, BroadcastTable], dict[int, dict[int, Rule]]]:
-            down = request.down_links, request.down_nodes
-            tables = broadcast_tables(self._topology, self._layer(self._topology, *down), self._subtrees)
-            return tables, ip_rules(self._topology, spt_trees(self._topology, *down)) if self._ip else {}
+            network, down = self._settings.network, (request.down_links, request.down_nodes)
+            tables = broadcast_tables(network, self._layer(network, *down), self._settings.subtrees)
+            return tables, ip_rules(network, spt_trees(network, *down)) if self._settings.ip else {}
 
         try:
             tables, forwarding = _FRAMEWORK.compute(compute)
@@ -286,7 +283,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             switch.send(
                 _flow_mod(datapath, Rule(datapath.ofproto.OFPTT_ALL, MISS_PRIORITY, Match()), delete=True)
             )
-        for rule in pipeline(self._topology.neighbours(node).keys(), node_address(node)):
+        for rule in pipeline(self._settings.network.neighbours(node).keys(), node_address(node)):
             switch.send(_flow_mod(datapath, rule))
         barrier = datapath.ofproto_parser.OFPBarrierRequest(datapath)
         switch.barrier = datapath.set_xid(barrier)
@@ -336,7 +333,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
 
     def _connected(self, datapath: Any, up_ports: frozenset[int]) -> None:
         node = datapath.id - 1
-        if not 0 <= node < len(self._topology.nodes):
+        if not 0 <= node < len(self._settings.network.nodes):
             self._log.write("unknown_switch", UnknownSwitch(dpid=datapath.id))
             datapath.close()
             return
