@@ -10,6 +10,7 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,27 +40,24 @@ _MASTER = re.compile(
 )
 
 
-def not_negative(text: str) -> int:
-    return _number(int, text, 0, math.inf, "0 or a positive number")
+def _number(kind: Callable[[str], _N], least: float, most: float, expected: str, text: str) -> _N:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = None
+    if number is None or not least <= number <= most:  # nor is NaN
+        raise ArgumentTypeError(f"{text}: expected {expected}")
+    return number
 
 
-def positive(text: str) -> int:
-    return _number(int, text, 1, math.inf, "a positive number")
-
-
-def port(text: str) -> int:
-    """A port of TCP; 0 lets the system choose."""
-    return _number(int, text, 0, 65535, "a port, 0 to 65535")
-
-
-def timeout_s(text: str) -> float:
-    return _number(float, text, 0, TIMEOUT_MAX_S, f"seconds, 0 to {TIMEOUT_MAX_S:,}")
-
-
-def moment_s(text: str) -> float:
-    """A moment in experiment seconds; before 0 the network is being set up."""
-    expected = f"experiment seconds, {-MOMENT_MAX_S:,} to {MOMENT_MAX_S:,}"
-    return _number(float, text, -MOMENT_MAX_S, MOMENT_MAX_S, expected)
+not_negative = partial(_number, int, 0, math.inf, "0 or a positive number")
+positive = partial(_number, int, 1, math.inf, "a positive number")
+#: A port of TCP; 0 lets the system choose.
+port = partial(_number, int, 0, 65535, "a port, 0 to 65535")
+timeout_s = partial(_number, float, 0, TIMEOUT_MAX_S, f"seconds, 0 to {TIMEOUT_MAX_S:,}")
+#: A moment in experiment seconds; before 0 the network is being set up.
+_MOMENTS = f"experiment seconds, {-MOMENT_MAX_S:,} to {MOMENT_MAX_S:,}"
+moment_s = partial(_number, float, -MOMENT_MAX_S, MOMENT_MAX_S, _MOMENTS)
 
 
 def master(text: str) -> str:
@@ -230,13 +228,3 @@ def add_page(parser: ArgumentParser, name: str) -> None:
         action="store_true",
         help="whoever has the address that is printed may open shells on nodes, pub, sub, and change links",
     )
-
-
-def _number(kind: Callable[[str], _N], text: str, least: float, most: float, expected: str) -> _N:
-    try:
-        number = kind(text)
-    except ValueError:
-        number = None
-    if number is None or not least <= number <= most:  # nor is NaN
-        raise ArgumentTypeError(f"{text}: expected {expected}")
-    return number
