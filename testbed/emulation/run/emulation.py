@@ -48,7 +48,7 @@ from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.workload.driver import Driver, TimedAction
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.keys import private_applications
+from testbed.experiments.workload.keys import members_of
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from testbed.results.live.view import LiveView
@@ -367,7 +367,8 @@ class Emulation:
             self.progress.note(f"{self._folder.private_applications}: {error}")
 
         records = ApplicationRecords(self._folder.private_applications, failed)
-        return private_applications(self.experiment, self.workload.applications, records)
+        members = members_of(self.experiment, self.workload.applications)
+        return {place: PrivateApplication(member, records) for place, member in members.items()}
 
     def _lag_watch(self) -> LagWatch:
         experiment = self.experiment

@@ -15,9 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from router.privacy import KeyRing, read_keys
-from router.privacy.application import PrivateApplication
 from router.privacy.member import Member
-from router.records.applications import ApplicationRecords
 from testbed.experiments.config import Experiment
 from testbed.experiments.events import APPLICATION, Place
 from testbed.support.errors import InputError, reading
@@ -40,14 +38,6 @@ def key_ring(experiment: Experiment) -> KeyRing:
             )
         return ring
     return KeyRing.new(experiment.privacy.parameters, random.Random(f"{experiment.seed}/keys").randbytes)
-
-
-def private_applications(
-    experiment: Experiment, applications: Iterable[Place], records: ApplicationRecords
-) -> dict[Place, PrivateApplication]:
-    """The private side of each application; all write the same records."""
-    members = members_of(experiment, applications)
-    return {place: PrivateApplication(member, records) for place, member in members.items()}
 
 
 def members_of(experiment: Experiment, applications: Iterable[Place]) -> dict[Place, Member]:
