@@ -77,19 +77,15 @@ class MatchingWorkload:
     def __post_init__(self) -> None:
         with reading():
             check(self)
-        for name, least, (fewest, most) in (
-            ("filter_constraints", 1, self.filter_constraints),
-            ("message_attributes", 0, self.message_attributes),
-        ):
+        for name, least in (("filter_constraints", 1), ("message_attributes", 0)):
+            fewest, most = getattr(self, name)
             if not least <= fewest <= most:
                 raise InputError(f"{name}: {fewest}-{most}; expected {least} or more, in ascending order")
             if most > self.words:
                 raise InputError(f"{name}: {most} different names, but the dictionary has {self.words} words")
-        for name, operators in (
-            ("integer_operators", self.integer_operators),
-            ("string_operators", self.string_operators),
-        ):
-            if not 0 < sum(operators.values()) < inf or min(operators.values()) < 0:
+        for name in ("integer_operators", "string_operators"):
+            weights = getattr(self, name).values()
+            if not 0 < sum(weights) < inf or min(weights) < 0:
                 raise InputError(f"{name}: expected finite weights of 0 or more, at least one of them more")
         if wrong := STRING_ONLY & self.integer_operators.keys():
             raise InputError(f"integer_operators: {min(wrong).name.lower()} is for strings only")
