@@ -105,8 +105,6 @@ def from_json(text: str) -> Topology:
     if not isinstance(document, dict) or not document.keys() >= {"name", "nodes", "links"}:
         raise TopologyError('expected an object with "name", "nodes" and "links"')
     links = _tables(document, "links")
-    for position, entry in enumerate(links):
-        _check_keys(f"link {position}", entry, JSON_LINK_KEYS)
     follow = ("index", "u_port", "v_port")
     specs = [{key: value for key, value in entry.items() if key not in follow} for entry in links]
     topology = from_table("", {"name": document["name"], "node": _tables(document, "nodes"), "link": specs})
