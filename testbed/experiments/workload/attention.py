@@ -313,11 +313,6 @@ class Fluid:
     buffer: int = 2500
 
     @property
-    def shares(self) -> list[float]:
-        """p_i by event."""
-        return popularities(self.options.events, self.options.exponent)
-
-    @property
     def active(self) -> float:
         """Mean number of subscriptions in their lifetime."""
         options = self.options
@@ -374,5 +369,7 @@ class Fluid:
         return self.renewals * self.visited() / (self.registrations * (self.nodes - 1))
 
     def _by_event(self) -> list[tuple[float, int]]:
+        """p_i and hosting routers by event."""
+        shares = popularities(self.options.events, self.options.exponent)
         hosts = (max(1, math.ceil(each * self.nodes - 1e-9)) for each in localities(self.options))
-        return list(zip(self.shares, hosts, strict=True))
+        return list(zip(shares, hosts, strict=True))
