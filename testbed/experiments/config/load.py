@@ -60,9 +60,6 @@ _unpacked = ExitStack()
 atexit.register(_unpacked.close)
 #: Messages of a workload, or changes of predicates: each takes about a kilobyte.
 _ITEMS_MAX = 10_000_000
-#: The requests of the random workload.
-_WORKLOAD_COMMANDS = ("set_predicate", "send_message")
-_WORKLOAD_RANGES = ("filters", "constraints", "attributes")
 
 
 def load_experiment(
@@ -230,7 +227,7 @@ def _check_served(
 ) -> None:
     """Refuses a workload, and events of applications, that the service does not serve."""
     served = service.commands(protocol.covering, scheme)
-    missing = [command for command in _WORKLOAD_COMMANDS if command not in served]
+    missing = [command for command in ("set_predicate", "send_message") if command not in served]
     if workload is not None and missing:
         text = (
             f'"{service.kind}" has no {missing[0]}, which [workload] asks for; expected [workload.attention]'
@@ -332,7 +329,7 @@ def _check_workload(problems: Problems, options: WorkloadOptions, duration_s: fl
     for one, other in (("schema", "distributions"), ("trace", "generator")):
         if getattr(options, one) is not None and getattr(options, other) is not None:
             problems.add("workload", one, f"and {other} exclude each other; expected one of them")
-    for what in _WORKLOAD_RANGES:
+    for what in ("filters", "constraints", "attributes"):
         least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
         if least > most:
             problems.add("workload", f"{what}_min", f"{least} is above {what}_max; expected at most {most}")
