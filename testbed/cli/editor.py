@@ -240,10 +240,10 @@ def _names(argument: str, arguments: Namespace) -> Iterable[str]:
                 nodes = load(RunLayout(Path(state.run_dir)).topology).nodes
                 yield from (node.name or str(node.id) for node in nodes)
         case "--topology":
-            from testbed.experiments.config.topology import shipped_topologies
+            from testbed.experiments.config.topology import shipped
             from topos.generators import GENERATORS
 
-            yield from (*(f"{name}," for name in GENERATORS), *shipped_topologies())
+            yield from (*(f"{name}," for name in GENERATORS), *shipped("topologies"))
         case "--set":
             from testbed.cli.documents.experiment_file import any_of, entries_of, keys_of
             from testbed.experiments.config import SECTIONS

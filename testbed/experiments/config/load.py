@@ -7,12 +7,8 @@ workload.
 
 from __future__ import annotations
 
-import atexit
 import tomllib
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
-from functools import cache
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +36,7 @@ from testbed.experiments.config.topology import (
     apply_overrides,
     parse_value,
     read_topology,
+    shipped,
     with_link_defaults,
 )
 from testbed.experiments.drawing import Contents
@@ -55,9 +52,6 @@ from topos.loaders import SUFFIXES
 
 __all__ = ["ExperimentError", "load_experiment"]
 
-#: Files that were taken out of an archive: a worker of a cluster imports the testbed from one.
-_unpacked = ExitStack()
-atexit.register(_unpacked.close)
 #: Messages of a workload, or changes of predicates: each takes about a kilobyte.
 _ITEMS_MAX = 10_000_000
 
@@ -363,14 +357,6 @@ def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, dura
             )
 
 
-@cache
-def list_experiments() -> dict[str, Path]:
-    """The experiment files that come with the testbed (`testbed/experiments/shipped`), by name, sorted."""
-    entries = {Path(entry.name): entry for entry in (files("testbed.experiments") / "shipped").iterdir()}
-    names = sorted(name for name in entries if name.suffix == ".toml")
-    return {name.stem: _unpacked.enter_context(as_file(entries[name])) for name in names}
-
-
 def find_experiment(name_or_path: str) -> Path:
     """The file of this path, or else the shipped experiment of this name.
 
@@ -381,11 +367,10 @@ def find_experiment(name_or_path: str) -> Path:
     path = Path(name_or_path)
     if path.is_file():
         return path
-    shipped = list_experiments()
-    if name_or_path in shipped:
-        return shipped[name_or_path]
+    if name_or_path in shipped():
+        return shipped()[name_or_path]
     if path.is_dir():
         raise InputError(f"{name_or_path}: is a folder; expected an experiment file")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise InputError(f"{name_or_path}: no such file")
-    raise InputError(f"{name_or_path}: no such file; {unknown('experiment', name_or_path, shipped)}")
+    raise InputError(f"{name_or_path}: no such file; {unknown('experiment', name_or_path, shipped())}")

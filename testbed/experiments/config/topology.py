@@ -6,12 +6,13 @@ Also the values that the command line sets over those of the file, of any sectio
 
 from __future__ import annotations
 
+import atexit
 import tomllib
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from importlib.resources import as_file, files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,18 @@ FILE_OPTIONS = (
 GENERATOR = Option("generator", "string", choices=GENERATORS, required=True, doc="Generator of the topology.")
 
 
-def shipped_topologies() -> dict[str, Traversable]:
-    """Returns the files of the topologies that come with the testbed, by name."""
-    folder = files("testbed.experiments") / "shipped" / "topologies"
-    return {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir()}
+#: Files that were taken out of an archive: a worker of a cluster imports the testbed from one.
+_unpacked = ExitStack()
+atexit.register(_unpacked.close)
+
+
+@cache
+def shipped(*folder: str) -> dict[str, Path]:
+    """The experiments that come with the testbed, or of the folder `topologies` those, by name, sorted."""
+    found = files("testbed.experiments").joinpath("shipped", *folder).iterdir()
+    entries = {Path(entry.name): entry for entry in found}
+    names = sorted(name for name in entries if name.suffix == ".toml")
+    return {name.stem: _unpacked.enter_context(as_file(entries[name])) for name in names}
 
 
 def read_topology(
@@ -90,9 +99,8 @@ def _read_way(problems: Problems, table: Mapping[str, object], folder: Path, see
         if len(problems) > before:
             return None
         name = values.pop("file")
-        entry = shipped_topologies().get(name)
-        with nullcontext(folder / name) if entry is None else as_file(entry) as path:
-            return _make(problems, "file", lambda: loaders.load(path, **values))
+        path = shipped("topologies").get(name, folder / name)
+        return _make(problems, "file", lambda: loaders.load(path, **values))
     name = table["generator"]
     generator = GENERATORS.get(name) if isinstance(name, str) else None
     if generator is None:
@@ -151,14 +159,14 @@ def parse_topology_argument(argument: str, folder: Path = Path()) -> dict[str, s
     Raises:
         InputError: neither.
     """
-    if argument in shipped_topologies():
+    if argument in shipped("topologies"):
         return {"topology.file": toml_value(argument)}
     if argument.lower().endswith(loaders.SUFFIXES):
         return {"topology.file": toml_value(str((folder / argument).resolve()))}
     name, *parameters = (part.strip() for part in argument.split(","))
     generator = GENERATORS.get(name)
     if generator is None:
-        named = unknown("generator or shipped topology", name, [*GENERATORS, *shipped_topologies()])
+        named = unknown("generator or shipped topology", name, [*GENERATORS, *shipped("topologies")])
         raise InputError(f"topology {argument!r}: {named} (or a file: {', '.join(loaders.SUFFIXES)})")
     keys = [option.key for option in generator.options]
     overrides: dict[str, str] = {"topology.generator": toml_value(name)}

@@ -21,7 +21,8 @@ from captures.spark.folder import remove_abandoned
 from captures.spark.internals import context_runs
 from captures.spark.session import SessionError, write_archive
 from captures.spark.workers import _digest, _problem, require_reach
-from testbed.experiments.config.load import list_experiments, load_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.topology import shipped
 from tests.support.paths import ROOT
 
 #: Larger than any process id of Linux.
@@ -60,13 +61,13 @@ def test_workers_can_import_from_the_archive_alone(archive: Path, name: str) -> 
 
 def test_workers_find_the_shipped_experiments_in_the_archive(archive: Path) -> None:
     code = """
-from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.experiments.config.topology import shipped
 found = find_experiment("ring5")
-print(found, load_experiment(found, {}).topology.name, *list_experiments())
+print(found, load_experiment(found, {}).topology.name, *shipped())
 """
     path, *found = _in_worker(archive, code)
-    shipped = list_experiments()
-    assert found == [load_experiment(shipped["ring5"], {}).topology.name, *shipped]
+    assert found == [load_experiment(shipped()["ring5"], {}).topology.name, *shipped()]
     assert not Path(path).exists(), "what was unpacked goes with the process"
 
 

@@ -24,10 +24,10 @@ from testbed.experiments.config import (
 from testbed.experiments.config.load import (
     ExperimentError,
     find_experiment,
-    list_experiments,
     load_experiment,
 )
 from testbed.experiments.config.schema import dump_experiment
+from testbed.experiments.config.topology import shipped
 from testbed.experiments.events import SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown, LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError
@@ -178,9 +178,9 @@ def _round_trip(folder: Path, experiment: Experiment) -> Experiment:
     return load_experiment(copy)
 
 
-@pytest.mark.parametrize("name", sorted(list_experiments()))
+@pytest.mark.parametrize("name", sorted(shipped()))
 def test_shipped_experiments_survive_the_run_folder(tmp_path: Path, name: str) -> None:
-    experiment = load_experiment(list_experiments()[name])
+    experiment = load_experiment(shipped()[name])
     assert experiment.name == name
     assert _round_trip(tmp_path, experiment) == experiment
 
@@ -228,7 +228,7 @@ def test_any_experiment_survives_the_run_folder(
 
 
 def test_default_is_the_setting_of_the_paper() -> None:
-    experiment = load_experiment(list_experiments()["default"])
+    experiment = load_experiment(shipped()["default"])
     assert (len(experiment.topology.nodes), len(experiment.topology.links)) == (20, 40)
     assert (experiment.duration_s, experiment.time_scale, experiment.fastest) == (1800, "auto", 60)
     # Percentages of senders and receivers, messages per minute, receivers that change, and how often.
@@ -237,7 +237,7 @@ def test_default_is_the_setting_of_the_paper() -> None:
 
 def test_find_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert find_experiment("default") == list_experiments()["default"]
+    assert find_experiment("default") == shipped()["default"]
     (tmp_path / "mine.toml").write_text("", encoding="utf-8")
     assert find_experiment("mine.toml") == Path("mine.toml")
     with pytest.raises(InputError, match="defualt: no such file; unknown experiment 'defualt'; did you mea"):

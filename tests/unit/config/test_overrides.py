@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cli.arguments import overrides
 from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.experiments.config.topology import parse_topology_argument, parse_value, shipped_topologies
+from testbed.experiments.config.topology import parse_topology_argument, parse_value, shipped
 from testbed.support.errors import InputError
 from tests.support.cases import cases_beside
 from topos import Topology
@@ -87,7 +87,7 @@ def test_keys_that_cannot_be_set(path: Path, key: str, message: str) -> None:
         ("waxman,20,5,beta=0.3", waxman(20, 5, beta=0.3)),
         ("waxman,20,cost=unit,seed=5,beta=0.2", waxman(20, 5, cost="unit")),
         ("ring,5", ring(5)),
-        ("dfn", load(str(shipped_topologies()["dfn"]))),
+        ("dfn", load(str(shipped("topologies")["dfn"]))),
         ("grid, 3, 4", grid(3, 4)),
         ("tree,fanout=3,depth=2", tree(2, 3)),
     ],

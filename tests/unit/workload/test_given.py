@@ -19,7 +19,7 @@ from router.predicates import Message, matches
 from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.config.topology import shipped_topologies
+from testbed.experiments.config.topology import shipped
 from testbed.experiments.drawing.schema import Attribute, Schema
 from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate, match_distribution
@@ -251,7 +251,7 @@ def _requests(experiment: Experiment) -> tuple[list[Item], list[Item]]:
 def test_shipped_topologies_are_found_by_name_from_any_folder(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text("duration_s = 1\n[topology]\ngenerator = 'ring'\nnodes = 3\n")
-    assert shipped_topologies().keys() == _SIZES.keys()
+    assert shipped("topologies").keys() == _SIZES.keys()
     for name, size in _SIZES.items():
         topology = load_experiment(path, {"topology.file": name}).topology
         assert (topology.name, len(topology.nodes), len(topology.links)) == (name, *size)
