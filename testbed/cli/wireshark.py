@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +31,7 @@ _OF_OTHERS = (_TOPOLOGY, "installed.json")
 #: Folder of the user's Lua plugins, and that of the profile; and the files to install in each, by name.
 Folders = dict[Literal["plugins", "profile"], Path]
 Sources = dict[Literal["plugins", "profile"], dict[str, bytes]]
+Files = dict[Path, bytes | None]
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
 
@@ -60,15 +60,20 @@ def wireshark_command(arguments: Namespace) -> None:
             topology = load(arguments.topology)
     sources = read_sources(topology)  # perhaps with rights that are given up next
     act_as_caller()
-    installation = Installation.of(sources, folders())
+    where = folders()
+    files = files_of(sources, where)
     remove = arguments.action == "uninstall"
     if arguments.print:
-        for target, content in installation.files.items():
+        for target, content in files.items():
             if content is not None:
-                put(f"{installation.state(target):9} {target}")
+                found = _read(target)
+                state = "missing" if found is None else "current" if found == content else "different"
+                put(f"{state:9} {target}")
         return
     verb = "remove" if remove else "overwrite"
-    done = installation.bring(arguments.force, remove=remove)
+    done = bring(files, arguments.force, remove=remove)
+    if remove and where["profile"].is_dir() and not any(where["profile"].iterdir()):
+        where["profile"].rmdir()
     for target, what in done.items():
         put(f"{what:9} {target}")
     kept = [target for target, what in done.items() if what == "kept"]
@@ -168,60 +173,42 @@ def act_as_caller() -> None:
     os.environ.pop("XDG_CONFIG_HOME", None)
 
 
-@dataclass(frozen=True)
-class Installation:
-    """The installed files in a user's folders.
+def files_of(sources: Sources, where: Folders) -> Files:
+    """Returns the content of each file of an installation; None: of another one, which this one removes."""
+    profile = where["profile"]
+    files: Files = {profile / name: None for name in _OF_OTHERS}
+    for folder, contents in sources.items():
+        files |= {where[folder] / name: content for name, content in contents.items()}
+    if _TOPOLOGY in sources["profile"]:
+        preference = f"cbcb.topology: {profile / _TOPOLOGY}\n"
+        files[profile / "preferences"] = sources["profile"]["preferences"] + preference.encode()
+    return files
 
-    Attributes:
-        files: target -> content; None: a file of another installation that this one removes.
+
+def bring(files: Files, force: bool, *, remove: bool = False) -> dict[Path, str]:
+    """Writes the files that are missing or different, or removes all.
+
+    Args:
+        force: also where a file has other content than that of this installation.
+
+    Returns:
+        The result for each file that is or was there: `written`, `current`, `kept` or `removed`.
+
+    Raises:
+        OSError: a file or folder cannot be read or changed.
     """
-
-    profile: Path
-    files: dict[Path, bytes | None]
-
-    @classmethod
-    def of(cls, sources: Sources, where: Folders) -> Installation:
-        profile = where["profile"]
-        files: dict[Path, bytes | None] = {profile / name: None for name in _OF_OTHERS}
-        for folder, contents in sources.items():
-            files |= {where[folder] / name: content for name, content in contents.items()}
-        if _TOPOLOGY in sources["profile"]:
-            preference = f"cbcb.topology: {profile / _TOPOLOGY}\n"
-            files[profile / "preferences"] = sources["profile"]["preferences"] + preference.encode()
-        return cls(profile, files)
-
-    def state(self, target: Path) -> str:
-        """Returns `missing`, `current`, or `different`: of another version, or changed by the user."""
-        content = _read(target)
-        return "missing" if content is None else "current" if content == self.files[target] else "different"
-
-    def bring(self, force: bool, *, remove: bool = False) -> dict[Path, str]:
-        """Writes the files that are missing or different, or removes all and the profile's folder if it is
-        then empty.
-
-        Args:
-            force: also where a file has other content than that of this installation.
-
-        Returns:
-            The result for each file that is or was there: `written`, `current`, `kept` or `removed`.
-
-        Raises:
-            OSError: a file or folder cannot be read or changed.
-        """
-        done: dict[Path, str] = {}
-        for target, shipped in self.files.items():
-            found, wanted = _read(target), None if remove else shipped
-            if found == wanted:
-                if found is not None:
-                    done[target] = "current"
-            elif found not in (None, shipped) and shipped is not None and not force:
-                done[target] = "kept"
-            else:
-                _put(target, wanted)
-                done[target] = "removed" if wanted is None else "written"
-        if remove and self.profile.is_dir() and not any(self.profile.iterdir()):
-            self.profile.rmdir()
-        return done
+    done: dict[Path, str] = {}
+    for target, shipped in files.items():
+        found, wanted = _read(target), None if remove else shipped
+        if found == wanted:
+            if found is not None:
+                done[target] = "current"
+        elif found not in (None, shipped) and shipped is not None and not force:
+            done[target] = "kept"
+        else:
+            _put(target, wanted)
+            done[target] = "removed" if wanted is None else "written"
+    return done
 
 
 def _read(target: Path) -> bytes | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli.main import main
-from testbed.cli.wireshark import Folders, Installation, Sources
+from testbed.cli.wireshark import Folders, Sources, bring, files_of
 from tests.support.wire_tshark import for_root, needs_tshark
 
 SOURCES: Sources = {
@@ -23,43 +23,43 @@ def where(tmp_path: Path) -> Folders:
 
 
 def test_installs_once_and_overwrites_other_content_by_force_alone(where: Folders) -> None:
-    installation = Installation.of(SOURCES, where)
-    assert set(installation.bring(force=False).values()) == {"written"}
-    assert set(installation.bring(force=False).values()) == {"current"}
+    files = files_of(SOURCES, where)
+    assert set(bring(files, force=False).values()) == {"written"}
+    assert set(bring(files, force=False).values()) == {"current"}
     own = where["plugins"] / "cbcb.lua"
     own.write_bytes(b"-- mine")
-    assert installation.bring(force=False)[own] == "kept"
+    assert bring(files, force=False)[own] == "kept"
     assert own.read_bytes() == b"-- mine"
-    assert installation.bring(force=True)[own] == "written"
+    assert bring(files, force=True)[own] == "written"
     assert own.read_bytes() == b"-- new"
 
 
 def test_uninstalls_what_is_as_it_was_installed_and_the_rest_by_force(where: Folders) -> None:
-    installation = Installation.of(SOURCES, where)
-    installation.bring(force=False)
+    files = files_of(SOURCES, where)
+    bring(files, force=False)
     changed = where["profile"] / "preferences"
     changed.write_bytes(b"changed in Wireshark")
     (where["plugins"] / "other.lua").write_bytes(b"-- not ours")
-    done = installation.bring(force=False, remove=True)
+    done = bring(files, force=False, remove=True)
     assert [target for target, what in done.items() if what == "kept"] == [changed]
     assert sorted(path.name for path in where["profile"].iterdir()) == ["preferences"]
     assert [path.name for path in where["plugins"].iterdir()] == ["other.lua"]
-    assert installation.bring(force=True, remove=True) == {changed: "removed"}
-    assert not where["profile"].exists()
+    assert bring(files, force=True, remove=True) == {changed: "removed"}
+    assert not any(where["profile"].iterdir())
 
 
 def test_files_of_an_installation_with_names_go_with_the_next_one_and_when_all_are_removed(
     where: Folders,
 ) -> None:
     profile = SOURCES["profile"]
-    named = Installation.of({**SOURCES, "profile": {**profile, "topology.json": b"{}"}}, where)
-    named.bring(force=False)
+    named = files_of({**SOURCES, "profile": {**profile, "topology.json": b"{}"}}, where)
+    bring(named, force=False)
     assert b"topology.json" in (where["profile"] / "preferences").read_bytes()
-    Installation.of(SOURCES, where).bring(force=True)
+    bring(files_of(SOURCES, where), force=True)
     assert {path.name for path in where["profile"].iterdir()} == set(profile)
-    named.bring(force=True)
-    Installation.of(SOURCES, where).bring(force=True, remove=True)
-    assert not where["profile"].exists()
+    bring(named, force=True)
+    bring(files_of(SOURCES, where), force=True, remove=True)
+    assert not any(where["profile"].iterdir())
 
 
 @pytest.fixture
@@ -108,4 +108,4 @@ def test_from_the_command_line(home: Path, capsys: pytest.CaptureFixture[str]) -
     assert str(plugin) in capsys.readouterr().err
     assert plugin.read_text() == "-- mine"
     assert main(["wireshark", "uninstall", "--force"]) == 0
-    assert not [path for path in home.rglob("*") if path.is_file()]
+    assert not [path for path in home.rglob("*") if path.is_file() or path.name == "CBCB"]

@@ -36,7 +36,7 @@ from router.wire.frames import (
 )
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import message_of
-from testbed.cli.wireshark import Folders, Installation, read_sources
+from testbed.cli.wireshark import Folders, bring, files_of, read_sources
 from tests.support.cases import cases_beside
 from tests.support.paths import DOCS, ROOT
 from tests.support.wire_conversation import MS, frame, of_controller, of_router, to_controller
@@ -316,7 +316,7 @@ def in_profile(
         "plugins": home / ".local/lib/wireshark/plugins",
         "profile": home / ".config/wireshark/profiles/CBCB",
     }
-    Installation.of(read_sources(topology), where).bring(force=True)
+    bring(files_of(read_sources(topology), where), force=True)
     command = [*with_plugins(where["plugins"]), "tshark", "-C", "CBCB", "-r", str(capture), *options]
     own = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "COLORTERM": "truecolor"}
     env = {**os.environ, **own}
