@@ -168,14 +168,7 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
     for number, item in enumerate(_made(place, make, experiment, random), 1):
         if not isinstance(item, Item):
             raise InputError(f"{place}, item {number}: {item!r}; expected an Item")
-        values = {
-            "at_s": item.at_s,
-            "node": item.node,
-            "app": item.app,
-            "action": item.action,
-            **item.content,
-        }
-        items.append(_item(f"{place}, item {number}", values, experiment.topology, served))
+        items.append(_item(f"{place}, item {number}", item.line, experiment.topology, served))
     return items
 
 
