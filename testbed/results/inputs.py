@@ -13,12 +13,12 @@ from pathlib import Path
 
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept, identities
-from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology
+from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology, write_workload
 from router.privacy import write_keys
 from router.protocol.options import SERVICES
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.schema import dump_experiment
-from testbed.experiments.workload import Workload, write_workload
+from testbed.experiments.workload import Workload
 from testbed.experiments.workload.keys import key_ring, network_keys, write_signing_keys
 from testbed.machine.versions import source_version, versions
 
@@ -49,7 +49,7 @@ def write_inputs(
     run, identity = RunLayout(run_dir), secrets.token_hex(16)
     run.experiment.write_text(dump_experiment(experiment, run.topology.name), encoding="utf-8")
     write_topology(run, experiment.topology)
-    write_workload(run, workload)
+    write_workload(run, (item.line for item in workload.items))
     if experiment.privacy.on:
         write_keys(run.keys, key_ring(experiment))
     if experiment.security.on:

@@ -102,10 +102,6 @@ class Workload:
         return sorted({item.place for item in self.items})
 
 
-def write_workload(run: RunLayout, workload: Workload) -> None:
-    inputs.write_workload(run, (item.line for item in workload.items))
-
-
 def read_workload(run: RunLayout) -> Workload:
     """Reads the workload of a run; empty if the run has none.
 

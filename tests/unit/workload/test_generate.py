@@ -13,6 +13,7 @@ from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import write_workload
 from router.predicates import Message, Operator, Type
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
@@ -23,7 +24,7 @@ from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.drawing import OPERATORS, SUBJECTS
 from testbed.experiments.events import APPLICATION, Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
-from testbed.experiments.workload import Item, Workload, read_workload, write_workload
+from testbed.experiments.workload import Item, Workload, read_workload
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.experiments.workload.keys import members_of
 from tests.support.cases import cases_beside
@@ -255,7 +256,7 @@ def test_an_application_is_named_in_files_events_and_traces(tmp_path: Path) -> N
         (0,),
         (1,),
     )
-    write_workload(RunLayout(tmp_path), workload)
+    write_workload(RunLayout(tmp_path), (item.line for item in workload.items))
     again = read_workload(RunLayout(tmp_path))
     # 1 == 1.0 == True: equality alone does not tell types apart.
     assert (again, [*map(repr, again.items)]) == (workload, [*map(repr, workload.items)])
