@@ -110,12 +110,10 @@ def trace_command(arguments: Namespace) -> None:
                 texts = [each.message for each in interruptible(database, lambda: listed(database))]
                 if hint := type_hint(arguments.where, texts):
                     put(f"cbcb: {hint}", file=sys.stderr)
+            _print(messages, listing(messages, width), arguments)
         else:
             found = interruptible(database, lambda: trace(run, database, find(database, message)))
-    if message is None:
-        _print(messages, listing(messages, width), arguments)
-    else:
-        _print(found, lines(found, width), arguments)
+            _print(found, lines(found, width), arguments)
 
 
 def _print(found: Any, lines: Iterable[str], arguments: Namespace) -> None:
