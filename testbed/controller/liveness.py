@@ -113,10 +113,7 @@ class Liveness:
         if link is None and port != HOST_PORT:
             return []  # not a port of the topology
         before = self._works(link, node)
-        if up:
-            self.down_ports.discard((node, port))
-        else:
-            self.down_ports.add((node, port))
+        (self.down_ports.discard if up else self.down_ports.add)((node, port))
         if self._works(link, node) == before:
             return []
         return [(node if link is None else link, up)]
