@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -244,8 +245,9 @@ class Driver:
         Raises:
             RunError: a router closed its socket, refused a request or did not answer (names the node).
         """
+        time_of = attrgetter("at_s")
         agenda: Iterator[Item | TimedAction] = heapq.merge(
-            workload.items, sorted(actions, key=_time), key=_time
+            workload.items, sorted(actions, key=time_of), key=time_of
         )
         # Before second 0: to generate a workload takes time.
         entry = next(agenda, None)
@@ -436,7 +438,3 @@ class Driver:
                     f"no answer in {_ANSWER_TIMEOUT_S:g} s from node (requests): {', '.join(late)}"
                 )
             self._turn(deadline - time.monotonic())
-
-
-def _time(entry: Item | TimedAction) -> float:
-    return entry.at_s
