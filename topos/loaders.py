@@ -261,8 +261,6 @@ def _check_keys(where: str, entry: Mapping[str, Any], known: Collection[str]) ->
 
 
 _SECTION = re.compile(r"(Nodes|Edges)\s*:\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
-_NODE_COLUMNS = 3
-_EDGE_COLUMNS = 6
 _T = TypeVar("_T", int, float)
 
 
@@ -296,11 +294,11 @@ def read_brite(name: str, text: str, *, keep_properties: bool = False) -> Topolo
             section = header[1].lower()
             announced[section] = int(header[2])
         elif section == "nodes":
-            _check_columns(where, columns, _NODE_COLUMNS, "id x y ...")
+            _check_columns(where, columns, 3, "id x y ...")
             x, y = (_parse(where, key, columns[i], float) for i, key in ((1, "x"), (2, "y")))
             nodes.append(Node(_parse(where, "id", columns[0], int), x, y))
         elif section == "edges":
-            _check_columns(where, columns, _EDGE_COLUMNS, "id from to length delay bandwidth ...")
+            _check_columns(where, columns, 6, "id from to length delay bandwidth ...")
             spec = _edge(where, columns, keep_properties)
             edges += 1
             pair = min(spec.u, spec.v), max(spec.u, spec.v)
