@@ -11,6 +11,7 @@ import time
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -192,11 +193,9 @@ class Driver:
 
     def _read_rest(self, client: Client) -> None:
         """Reads what has arrived: the application records what it keeps of it."""
-        try:
+        with suppress(ClientError):  # The router may have ended.
             while deliveries := client.read_events():
                 self.delivered += len(deliveries)
-        except ClientError:
-            pass  # The router has ended.
 
     def _records(self) -> list[ApplicationRecords]:
         """The records that the applications keep, each file once."""
@@ -416,17 +415,15 @@ class Driver:
     def _take_answers(self, place: Place) -> None:
         waiting = self._waiting[place]
         # A router answers in the order of the requests.
-        while waiting and waiting[0][0].answer is not None:
+        while waiting and (answer := waiting[0][0].answer) is not None:
             request, asked = waiting.popleft()
             delay_s = time.monotonic() - asked
             self.answer_delays_s.append(delay_s)
             if self._late is not None:
                 self._late(delay_s)
             self._outstanding -= 1
-            answer = request.answer
-            if answer is None or not answer.get("ok"):
-                reason = answer.get("error") if answer else "no answer"
-                raise RunError(f"node {place[0]}: {request.command.op} refused: {reason}")
+            if not answer.get("ok"):
+                raise RunError(f"node {place[0]}: {request.command.op} refused: {answer.get('error')}")
             self._sent += request.command.op in ("send_message", "publish")
 
     def _await_answers(self, at_most: int = 0) -> None:
