@@ -16,6 +16,7 @@ from typing import Literal
 
 from captures.rundir import RunLayout
 from router import wire
+from router.records.json_file import written_whole
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from testbed.support.errors import InputError, MachineError, reading
 from testbed.terminal import put
@@ -205,9 +206,14 @@ def bring(files: Files, force: bool, *, remove: bool = False) -> dict[Path, str]
                 done[target] = "current"
         elif found not in (None, shipped) and shipped is not None and not force:
             done[target] = "kept"
+        elif wanted is None:
+            target.unlink()
+            done[target] = "removed"
         else:
-            _put(target, wanted)
-            done[target] = "removed" if wanted is None else "written"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(target) as file:
+                file.write(wanted)
+            done[target] = "written"
     return done
 
 
@@ -216,14 +222,3 @@ def _read(target: Path) -> bytes | None:
         return target.read_bytes()
     except FileNotFoundError:
         return None
-
-
-def _put(target: Path, content: bytes | None) -> None:
-    """Writes a file; None: removes it."""
-    if content is None:
-        target.unlink()
-        return
-    temporary = target.with_name(f".{target.name}.new")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary.write_bytes(content)
-    temporary.replace(target)
