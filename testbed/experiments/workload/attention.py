@@ -129,11 +129,12 @@ class Demand:
         popularities: p_i by event.
         hosts: hosting routers by event.
         subscriptions: in order of time.
+        duration_s: of the experiment.
     """
 
     def __init__(self, options: AttentionWorkload, topology: Topology, duration_s: float, seed: int) -> None:
         self._options = options
-        self._duration_s = duration_s
+        self.duration_s = duration_s
         self._nodes = len(topology.nodes)
         self._seed = seed
         self.popularities = popularities(options.events, options.exponent)
@@ -154,13 +155,13 @@ class Demand:
             for each in self.subscriptions
             for number in range(each.rounds)
         )
-        due = [each for each in every if each.at_s <= self._duration_s]
+        due = [each for each in every if each.at_s <= self.duration_s]
         yield from sorted(due, key=lambda each: (each.at_s, each.subscription.number))
 
     def uploads(self) -> Iterator[Upload]:
         """Yields the publications, at a constant rate; event and node of each are drawn."""
         count = self._options.publications
-        interval_s = self._duration_s / count if count else 0.0
+        interval_s = self.duration_s / count if count else 0.0
         random = self._stream("publishing routers")
         nodes = self._nodes
         for number, event in enumerate(self._picks()):
@@ -170,7 +171,7 @@ class Demand:
     def _subscribe(self) -> list[Subscription]:
         options, random, renewing = self._options, self._stream("subscriptions"), self._stream("renewals")
         count = options.subscriptions
-        interval_s = self._duration_s / count if count else 0.0
+        interval_s = self.duration_s / count if count else 0.0
         events = random.choices(range(options.events), self.popularities, k=count)
         found = []
         for number, event in enumerate(events):
@@ -231,43 +232,38 @@ def predicate_of(event: int) -> str:
     return f"{EVENT} = {event}"
 
 
-def exhaustive(demand: Demand, end_s: float) -> Iterator[Item]:
+def exhaustive(demand: Demand) -> Iterator[Item]:
     """As exhaustive semantics serves the workload: subscribed from the registration to the last expiry."""
-    sent = _published(demand, end_s, "send_message")
-    return heapq.merge(_subscribed(demand, end_s), sent, key=lambda item: item.at_s)
+    return heapq.merge(_subscribed(demand), _published(demand, "send_message"), key=lambda item: item.at_s)
 
 
-def _subscribed(demand: Demand, end_s: float) -> list[Item]:
+def _subscribed(demand: Demand) -> list[Item]:
     items = []
     for each in demand.subscriptions:
         name = f"s{each.number}"
         predicate = predicate_of(each.event)
         items.append(Item(each.at_s, each.node, "subscribe", predicate=predicate, subscription=name))
         until_s = round(each.begin_s(each.rounds - 1) + each.lifetime_s, 6)
-        if until_s <= end_s:
+        if until_s <= demand.duration_s:
             items.append(Item(until_s, each.node, "unsubscribe", subscription=name))
     # Of equal times, the end comes first.
     return sorted(items, key=lambda item: (item.at_s, item.action == "subscribe"))
 
 
-def _published(demand: Demand, end_s: float, action: str) -> Iterator[Item]:
+def _published(demand: Demand, action: str) -> Iterator[Item]:
     contents = [Message({EVENT: event}) for event in range(len(demand.popularities))]
     for upload in demand.uploads():
-        if upload.at_s <= end_s:
+        if upload.at_s <= demand.duration_s:
             yield Item(upload.at_s, upload.node, action, attributes=contents[upload.event])
 
 
-def limited(demand: Demand, end_s: float) -> Iterator[Item]:
+def limited(demand: Demand) -> Iterator[Item]:
     """As the attention-limited service serves the workload."""
-    return heapq.merge(
-        _registered(demand, end_s), _published(demand, end_s, "publish"), key=lambda item: item.at_s
-    )
+    return heapq.merge(_registered(demand), _published(demand, "publish"), key=lambda item: item.at_s)
 
 
-def _registered(demand: Demand, end_s: float) -> Iterator[Item]:
+def _registered(demand: Demand) -> Iterator[Item]:
     for at_s, each, number in demand.registrations():
-        if at_s > end_s:
-            return
         name = f"s{each.number}"
         if number:
             yield Item(at_s, each.node, "refresh", subscription=name)
@@ -282,9 +278,8 @@ def _registered(demand: Demand, end_s: float) -> Iterator[Item]:
             )
 
 
-#: The commands that a service must have -> the requests of a workload in order of time, up to an experiment
-#: second.
-REQUESTS: Mapping[tuple[str, ...], Callable[[Demand, float], Iterator[Item]]] = {
+#: The commands that a service must have -> the requests of a workload in order of time.
+REQUESTS: Mapping[tuple[str, ...], Callable[[Demand], Iterator[Item]]] = {
     ("subscribe", "unsubscribe", "send_message"): exhaustive,
     ("register", "refresh", "publish"): limited,
 }

@@ -80,7 +80,7 @@ def _check_names(experiment: Experiment, items: list[Item]) -> None:
 
 def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     """The workload of [workload.attention], generated as it is read, and the events of the experiment."""
-    demand, end_s = Demand.of(experiment), experiment.duration_s
+    demand = Demand.of(experiment)
     served = set(experiment.commands)
     requests = next((each for needed, each in REQUESTS.items() if served.issuperset(needed)), None)
     if requests is None:
@@ -92,7 +92,7 @@ def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     events.sort(key=_order)
 
     def items() -> Iterator[Item]:
-        drawn = requests(demand, end_s)
+        drawn = requests(demand)
         return heapq.merge(events, drawn, key=_order) if events else drawn
 
     nodes = tuple(node.id for node in experiment.topology.nodes)
