@@ -29,7 +29,6 @@ from testbed.results.report.style import (
     axis_from_zero,
     new_figure,
     set_logarithmic_ticks,
-    styled,
 )
 from testbed.terminal import numbers
 
@@ -84,24 +83,23 @@ def curve(
     if points.empty:
         return None
     shares, alone = {"": points["fraction"]}, points
-    with styled():
-        figure, axes = new_figure(6.2, 2.6)
-        if gap_s is not None:
-            drawn = broken(points, gap_s)
-            axes.plot(drawn["t_s"], drawn["fraction"], color=ACCENT)
-            axes.fill_between(drawn["t_s"], drawn["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
-            alone = drawn[_alone(drawn["fraction"])]
-            if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
-                shares[part[1]] = points[part[0]]
-                axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
-                _legend_above(axes, 1)
-        if not alone.empty:
-            axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
-        highest = max(float(values.max()) for values in shares.values())
-        axis_from_zero(axes, highest, unit=0.01, most=1.02)
-        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))
-        axes.set_ylabel(label)
-        _time_axis(axes, float(points["t_s"].max()))
+    figure, axes = new_figure(6.2, 2.6)
+    if gap_s is not None:
+        drawn = broken(points, gap_s)
+        axes.plot(drawn["t_s"], drawn["fraction"], color=ACCENT)
+        axes.fill_between(drawn["t_s"], drawn["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
+        alone = drawn[_alone(drawn["fraction"])]
+        if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
+            shares[part[1]] = points[part[0]]
+            axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
+            _legend_above(axes, 1)
+    if not alone.empty:
+        axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
+    highest = max(float(values.max()) for values in shares.values())
+    axis_from_zero(axes, highest, unit=0.01, most=1.02)
+    axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))
+    axes.set_ylabel(label)
+    _time_axis(axes, float(points["t_s"].max()))
     of_each = (_extent(values, name) for name, values in shares.items())
     return Drawing(figure, f"{'; '.join(of_each)}.")
 
@@ -123,15 +121,14 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
     edges, frames = _in_bins(frames, width)
     order = [kind for kind in TYPE_COLOURS if kind in frames.columns]
     order += sorted(kind for kind in frames.columns if kind not in TYPE_COLOURS)
-    with styled():
-        figure, axes = new_figure(6.2, 2.9)
-        for kind in order:
-            rates = frames[kind].to_numpy(dtype=float) / width
-            axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=_line_width())
-        logarithmic = _axis_of_rates(axes, frames.to_numpy(dtype=float) / width)
-        axes.set_ylabel("frames per experiment second")
-        _legend_above(axes, 6)
-        _time_axis(axes, edges[-1])
+    figure, axes = new_figure(6.2, 2.9)
+    for kind in order:
+        rates = frames[kind].to_numpy(dtype=float) / width
+        axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=_line_width())
+    logarithmic = _axis_of_rates(axes, frames.to_numpy(dtype=float) / width)
+    axes.set_ylabel("frames per experiment second")
+    _legend_above(axes, 6)
+    _time_axis(axes, edges[-1])
     totals = ", ".join(f"{int(frames[kind].sum())} {kind}" for kind in order)
     scale = " Logarithmic scale above its first mark." if logarithmic else ""
     return Drawing(figure, f"Bins of {width:g} s.{scale} In all: {totals}.")
@@ -177,14 +174,13 @@ def rates(table: pd.DataFrame, lines: Mapping[str, tuple[str, str]], unit: str) 
     if table.empty:
         return None
     points = table.sort_values("t_s")
-    with styled():
-        figure, axes = new_figure(6.2, 2.9)
-        for column, (label, colour) in lines.items():
-            axes.plot(points["t_s"], points[column], color=colour, label=label)
-        axis_from_zero(axes, float(points[list(lines)].to_numpy().max()))
-        axes.set_ylabel(unit)
-        _legend_above(axes, len(lines))
-        _time_axis(axes, float(points["t_s"].max()))
+    figure, axes = new_figure(6.2, 2.9)
+    for column, (label, colour) in lines.items():
+        axes.plot(points["t_s"], points[column], color=colour, label=label)
+    axis_from_zero(axes, float(points[list(lines)].to_numpy().max()))
+    axes.set_ylabel(unit)
+    _legend_above(axes, len(lines))
+    _time_axis(axes, float(points["t_s"].max()))
     highest = ", ".join(
         f"{label} at most {numbers.significant(table[column].max())}" for column, (label, _) in lines.items()
     )
@@ -214,20 +210,19 @@ def utilisation(
     by_bin = busy.groupby("bin_s")[column]
     counted = with_bandwidth if limited else directions
     mean_over = "all directions" if counted == directions else "limited directions"
-    with styled():
-        figure, axes = new_figure(6.2, 2.9)
-        for values, colour, label in (
-            (by_bin.max(), ACCENT, "fullest direction"),
-            (by_bin.sum() / counted, ORANGE, f"mean over {mean_over}"),
-        ):
-            edges, drawn = _in_bins(values, width)
-            rates = factor * drawn.to_numpy(dtype=float)
-            axes.stairs(rates, edges, color=colour, label=label, linewidth=_line_width())
-        axis_from_zero(axes, factor * float(by_bin.max().max()))
-        axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
-        # Also in the column of a paper.
-        _legend_above(axes, 2, handlelength=1.0, columnspacing=1.0)
-        _time_axis(axes, edges[-1])
+    figure, axes = new_figure(6.2, 2.9)
+    for values, colour, label in (
+        (by_bin.max(), ACCENT, "fullest direction"),
+        (by_bin.sum() / counted, ORANGE, f"mean over {mean_over}"),
+    ):
+        edges, drawn = _in_bins(values, width)
+        rates = factor * drawn.to_numpy(dtype=float)
+        axes.stairs(rates, edges, color=colour, label=label, linewidth=_line_width())
+    axis_from_zero(axes, factor * float(by_bin.max().max()))
+    axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
+    # Also in the column of a paper.
+    _legend_above(axes, 2, handlelength=1.0, columnspacing=1.0)
+    _time_axis(axes, edges[-1])
     worst = busy.loc[busy[column].idxmax()]
     note = (
         f"Highest: {numbers.significant(factor * worst[column])} {unit}, from {name(int(worst.from_node))} "
@@ -252,26 +247,25 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
         return None
     positions = range(len(changes))
     longest = {}
-    with styled():
-        figure, axes = new_figure(6.2, 0.9 + 0.34 * len(changes))
-        for (key, label), colour, offset in zip(
-            RECOVERY_PHASES.items(), (ACCENT, ORANGE), (-0.18, 0.18), strict=True
-        ):
-            took = [change[key] for change in changes]
-            longest[label] = max((each for each in took if each is not None), default=None)
-            places = [place + offset for place in positions]
-            bars = axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
-            texts = ["never" if each is None else numbers.significant(each) for each in took]
-            axes.bar_label(bars, texts, padding=3, fontsize="small")
-        axes.set_yticks(positions, [_in_short(change["events"]) for change in changes])
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-        axes.grid(axis="x", visible=True)
-        axes.margins(x=0.12)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("wall seconds since the controller noticed")
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
+    figure, axes = new_figure(6.2, 0.9 + 0.34 * len(changes))
+    for (key, label), colour, offset in zip(
+        RECOVERY_PHASES.items(), (ACCENT, ORANGE), (-0.18, 0.18), strict=True
+    ):
+        took = [change[key] for change in changes]
+        longest[label] = max((each for each in took if each is not None), default=None)
+        places = [place + offset for place in positions]
+        bars = axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
+        texts = ["never" if each is None else numbers.significant(each) for each in took]
+        axes.bar_label(bars, texts, padding=3, fontsize="small")
+    axes.set_yticks(positions, [_in_short(change["events"]) for change in changes])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", visible=True)
+    axes.margins(x=0.12)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("wall seconds since the controller noticed")
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
     said = "; ".join(f"{label}: at most {numbers.seconds(took)}" for label, took in longest.items())
     return Drawing(figure, f"{said[:1].upper()}{said[1:]}.")
 
@@ -335,31 +329,30 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         return None
     beyond = len(known) - len(values)
     shares = np.arange(beyond, len(known) + 1) / len(known)
-    with styled():
-        figure, axes = new_figure(6.2, 2.9)
-        axes.plot([values[0], *values], shares * 100, color=ACCENT, drawstyle="steps-post")
-        axes.set_xscale("log")
-        axes.set_ylim(0, 100)
-        axes.set_xlim(values[0] * 0.9, values[-1] * 1.1)
-        set_logarithmic_ticks(axes.xaxis)
-        axes.yaxis.set_major_locator(MultipleLocator(25))
-        axes.grid(axis="x")
-        axes.set_xlabel("delay (ms of wall time)")
-        axes.set_ylabel("deliveries (%)")
-        for share in (0.5, 0.99):
-            at = float(np.quantile(known, share))
-            if at <= 0:
-                continue
-            axes.plot([at], [share * 100], "o", color=ACCENT, markersize=5, clip_on=False)
-            axes.annotate(
-                f"{share:.0%}: {numbers.significant(at)} ms",
-                (at, share * 100),
-                xytext=(6, -4),
-                textcoords="offset points",
-                va="top",
-                color=INK,
-                fontsize="small",
-            )
+    figure, axes = new_figure(6.2, 2.9)
+    axes.plot([values[0], *values], shares * 100, color=ACCENT, drawstyle="steps-post")
+    axes.set_xscale("log")
+    axes.set_ylim(0, 100)
+    axes.set_xlim(values[0] * 0.9, values[-1] * 1.1)
+    set_logarithmic_ticks(axes.xaxis)
+    axes.yaxis.set_major_locator(MultipleLocator(25))
+    axes.grid(axis="x")
+    axes.set_xlabel("delay (ms of wall time)")
+    axes.set_ylabel("deliveries (%)")
+    for share in (0.5, 0.99):
+        at = float(np.quantile(known, share))
+        if at <= 0:
+            continue
+        axes.plot([at], [share * 100], "o", color=ACCENT, markersize=5, clip_on=False)
+        axes.annotate(
+            f"{share:.0%}: {numbers.significant(at)} ms",
+            (at, share * 100),
+            xytext=(6, -4),
+            textcoords="offset points",
+            va="top",
+            color=INK,
+            fontsize="small",
+        )
     half, last = float(np.median(known)), float(values[-1])
     return Drawing(
         figure,
@@ -383,24 +376,23 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
         return None
     # Bars of a tenth; all values beyond three share the last bar.
     edges = np.append(np.arange(0.95, 3.0, 0.1), np.inf)
-    with styled():
-        figure, axes = new_figure(6.2, 2.9)
-        last = 0
-        for place, (name, ratios) in enumerate(by.items()):
-            counts, _ = np.histogram(ratios, bins=edges)
-            last = max(last, int(np.flatnonzero(counts)[-1]))
-            centres = 1 + 0.1 * np.arange(len(counts))
-            axes.bar(
-                centres + (place - 0.5) * 0.042,
-                100 * counts / len(ratios),
-                width=0.04,
-                color=(ACCENT, ORANGE)[place],
-                label=f"in {name}",
-            )
-        axes.set_xlim(0.9, max(1.5, 1 + 0.1 * last + 0.1))
-        axes.set_xlabel("length of the path taken / length of the shortest")
-        axes.set_ylabel("messages at routers (%)")
-        _legend_above(axes, 2)
+    figure, axes = new_figure(6.2, 2.9)
+    last = 0
+    for place, (name, ratios) in enumerate(by.items()):
+        counts, _ = np.histogram(ratios, bins=edges)
+        last = max(last, int(np.flatnonzero(counts)[-1]))
+        centres = 1 + 0.1 * np.arange(len(counts))
+        axes.bar(
+            centres + (place - 0.5) * 0.042,
+            100 * counts / len(ratios),
+            width=0.04,
+            color=(ACCENT, ORANGE)[place],
+            label=f"in {name}",
+        )
+    axes.set_xlim(0.9, max(1.5, 1 + 0.1 * last + 0.1))
+    axes.set_xlabel("length of the path taken / length of the shortest")
+    axes.set_ylabel("messages at routers (%)")
+    _legend_above(axes, 2)
     means = " and ".join(f"{numbers.ratio(ratios.mean())} in {name}" for name, ratios in by.items())
     worst = max(float(ratios.max()) for ratios in by.values())
     return Drawing(
@@ -415,14 +407,13 @@ def matches(shares: list[float]) -> Drawing | None:
     heights = Counter(map(_bar, shares))
     none, bars = heights[0], max(1, *heights)
     labels = [f"{100 * MATCH_BIN * bar:.0f}–{100 * MATCH_BIN * (bar + 1):.0f}" for bar in range(bars)]
-    with styled():
-        figure, axes = new_figure(6.2, 2.6)
-        percents = [100 * heights[bar] / len(shares) for bar in range(bars + 1)]
-        drawn = axes.bar(range(bars + 1), percents, width=0.8, color=[GREY, *[ACCENT] * bars])
-        axes.bar_label(drawn, [f"{percent:.0f}" for percent in percents], padding=1.5, fontsize="small")
-        axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)
-        axes.set_xlabel("share of the predicates that select the message (%)")
-        axes.set_ylabel("messages (%)")
+    figure, axes = new_figure(6.2, 2.6)
+    percents = [100 * heights[bar] / len(shares) for bar in range(bars + 1)]
+    drawn = axes.bar(range(bars + 1), percents, width=0.8, color=[GREY, *[ACCENT] * bars])
+    axes.bar_label(drawn, [f"{percent:.0f}" for percent in percents], padding=1.5, fontsize="small")
+    axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)
+    axes.set_xlabel("share of the predicates that select the message (%)")
+    axes.set_ylabel("messages (%)")
     matched = [share for share in shares if share > 0]
     middle = f" The median of the others is {median(matched):.1%}." if matched else ""
     highest = f"The highest share is {max(shares):.1%}."

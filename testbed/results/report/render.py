@@ -49,12 +49,11 @@ def write_report(run_dir: Path) -> Path:
     """
     run = read_run(run_dir)
     manifest: Mapping[str, Any] = run.manifest or {}
-    drawings = {"topology": topology(run), **_figures(run)}
     path, folder = RunLayout(run_dir).report, RunLayout(run_dir).figures_folder
     with styled():
         figures = {
             name: drawing and {"svg": Markup(save(drawing.figure, folder, name)), "note": drawing.note}
-            for name, drawing in drawings.items()
+            for name, drawing in _drawings(run).items()
         }
     write_page(
         path,
@@ -111,19 +110,19 @@ def write_figures(run_dir: Path, style: str) -> list[Path]:
     run = read_run(run_dir)
     folder = RunLayout(run_dir).figures_folder / style
     with styled(STYLES[style]):
-        drawings = {"topology": topology(run), **_figures(run)}
         return [
             save_pdf(drawing.figure, folder, name)
-            for name, drawing in drawings.items()
+            for name, drawing in _drawings(run).items()
             if drawing is not None
         ]
 
 
-def _figures(run: RunData) -> dict[str, Drawing | None]:
-    """Returns every figure except the topology, by file name."""
+def _drawings(run: RunData) -> dict[str, Drawing | None]:
+    """Returns every figure, in the style in force, by file name."""
     tables = run.tables
     links = run.topology.links
     return {
+        "topology": topology(run),
         "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", gap_s=None),
         "false_positives": curve(tables["false_positive_curve"], "false positives (%)", WINDOW_S),
         "frames": frames_over_time(tables["type_bins"]),

@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 from testbed.results.report.data import RunData, sums
 from testbed.results.report.figures import Drawing
 from testbed.results.report.layout import Point, apart, positions
-from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
+from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure
 from testbed.terminal import numbers
 
 #: Every colour is visible on a light page and on a dark page.
@@ -114,55 +114,52 @@ def topology(run: RunData) -> Drawing | None:
     # The share of the figure that marks and lines cover stays the same.
     scale = min(1.0, math.sqrt(_LARGE_UP_TO / len(nodes)))
     senders, receivers = run.senders, run.receivers
-    with styled():
-        figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
-        scale *= figure.get_figwidth() / _WIDTH_IN
-        width, height = (
-            72 * part * size for part, size in zip(_FILLED, figure.get_size_inches(), strict=True)
-        )
-        mark = scale * math.sqrt(_NODE_AREA)
-        # With the ring of a sender, and a point of space.
-        ring = mark * math.sqrt(_SENDER_AREA) + 1
-        place = apart(positions(run.topology), ring, width, height)
-        axes.set_axis_off()
-        axes.set_aspect("equal", adjustable="datalim")
-        # Busy links last, above the others.
-        order = sorted(range(len(links)), key=lambda position: frames[position])
-        lines = LineCollection(
-            [(place[links[position].u], place[links[position].v]) for position in order],
-            linewidths=[
-                scale * (_NARROWEST_PT + (_WIDEST_PT - _NARROWEST_PT) * (frames[position] / max(most, 1)))
-                for position in order
-            ],
-            cmap=LOAD_COLOURS,
-            norm=Normalize(0, max(most, 1)),
-            capstyle="round",
-            zorder=1,
-        )
-        lines.set_array([frames[position] for position in order])
-        axes.add_collection(lines)
-        _draw_nodes(axes, place, senders, receivers, scale)
-        if numbered := len(nodes) <= _NUMBERS_UP_TO:
-            _write_numbers(axes, place, receivers, mark)
-        axes.autoscale_view()
-        if run.links_captured:
-            whole = MaxNLocator(8, integer=True)
-            bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01, ticks=whole)
-            bar.set_label("frames on the link, both directions")
-            bar.outline.set_visible(False)
-        # Of each: face, edge and width of the edge.
-        marks = {"receiver": (NODE, NODE, 1.0), "no receiver": ("white", NODE, 1.0)}
-        marks["sender (ring)"] = ("none", ORANGE, 2.5)
-        handles = [
-            Line2D([], [], ls="none", marker="o", ms=9, mfc=face, mec=rim, mew=width, label=label)
-            for label, (face, rim, width) in marks.items()
-        ]
-        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
-        ranked = [links[position] for position in reversed(order) if frames[position]]
-        names = {node.id: node.name for node in nodes if node.name is not None}
-        if not numbered:
-            names = {end: run.topology.label(end) for link in ranked[:_BUSIEST] for end in (link.u, link.v)}
-        without = _write_names(axes, names, place, ring)
+    figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
+    scale *= figure.get_figwidth() / _WIDTH_IN
+    width, height = (72 * part * size for part, size in zip(_FILLED, figure.get_size_inches(), strict=True))
+    mark = scale * math.sqrt(_NODE_AREA)
+    # With the ring of a sender, and a point of space.
+    ring = mark * math.sqrt(_SENDER_AREA) + 1
+    place = apart(positions(run.topology), ring, width, height)
+    axes.set_axis_off()
+    axes.set_aspect("equal", adjustable="datalim")
+    # Busy links last, above the others.
+    order = sorted(range(len(links)), key=lambda position: frames[position])
+    lines = LineCollection(
+        [(place[links[position].u], place[links[position].v]) for position in order],
+        linewidths=[
+            scale * (_NARROWEST_PT + (_WIDEST_PT - _NARROWEST_PT) * (frames[position] / max(most, 1)))
+            for position in order
+        ],
+        cmap=LOAD_COLOURS,
+        norm=Normalize(0, max(most, 1)),
+        capstyle="round",
+        zorder=1,
+    )
+    lines.set_array([frames[position] for position in order])
+    axes.add_collection(lines)
+    _draw_nodes(axes, place, senders, receivers, scale)
+    if numbered := len(nodes) <= _NUMBERS_UP_TO:
+        _write_numbers(axes, place, receivers, mark)
+    axes.autoscale_view()
+    if run.links_captured:
+        whole = MaxNLocator(8, integer=True)
+        bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01, ticks=whole)
+        bar.set_label("frames on the link, both directions")
+        bar.outline.set_visible(False)
+    # Of each: face, edge and width of the edge.
+    marks = {"receiver": (NODE, NODE, 1.0), "no receiver": ("white", NODE, 1.0)}
+    marks["sender (ring)"] = ("none", ORANGE, 2.5)
+    handles = [
+        Line2D([], [], ls="none", marker="o", ms=9, mfc=face, mec=rim, mew=width, label=label)
+        for label, (face, rim, width) in marks.items()
+    ]
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
+    ranked = [links[position] for position in reversed(order) if frames[position]]
+    names = {node.id: node.name for node in nodes if node.name is not None}
+    if not numbered:
+        names = {end: run.topology.label(end) for link in ranked[:_BUSIEST] for end in (link.u, link.v)}
+    without = _write_names(axes, names, place, ring)
     busiest = links[frames.index(most)] if most else None
     label = run.topology.label
     if busiest:
