@@ -218,8 +218,6 @@ class LiveState:
             "links": [{"index": link.index, "u": link.u, "v": link.v} for link in topology.links],
             "radius": radius,
         }
-        self._types: Counter[str] = Counter()
-        self._bytes = 0
         self._frames_of_link: Counter[int] = Counter()
         self._bytes_of_link: Counter[int] = Counter()
         #: Name of a curve (`sent`, `delivered`, a type of frames) -> slot -> its number.
@@ -243,8 +241,6 @@ class LiveState:
         with self._lock:
             for count in counts:
                 slot = min(count.slot, latest)
-                self._types[count.type] += count.frames
-                self._bytes += count.bytes
                 self._frames_of_link[count.link] += count.frames
                 self._bytes_of_link[count.link] += count.bytes
                 self._curves[count.type][slot] += count.frames
@@ -342,8 +338,8 @@ class LiveState:
                 "clock_s": clock_s,
                 "stream": dict(self._stream),
                 "verdict": self._verdict(summary),
-                "frames": {name: self._types[name] for name in (*TYPES.values(), UNDECODABLE)},
-                "bytes": self._bytes,
+                "frames": {name: self._curves[name].total() for name in (*TYPES.values(), UNDECODABLE)},
+                "bytes": self._bytes_of_link.total(),
                 "messages": self._messages(),
                 "links": self._link_loads(now),
                 "senders": sorted(self._sent_last),
@@ -415,7 +411,7 @@ class LiveState:
             "deliveries missed": len(found.missing),
             "spurious deliveries": found.spurious,
             "duplicate deliveries": found.duplicates,
-            "undecodable frames": self._types[UNDECODABLE],
+            "undecodable frames": self._curves[UNDECODABLE].total(),
         }
         reasons = [f"{number} {text}" for text, number in counts.items() if number]
         if reasons:
@@ -456,19 +452,19 @@ class LiveState:
         width_s = max(_SLOT_S * max(clock.rates), last_s / _MAX_POINTS)
         bins = int(last_s / width_s) + 1
 
-        def binned(counted: Iterable[tuple[int, int]]) -> list[int]:
+        def binned(curve: Counter[int]) -> list[int]:
             found = [0] * bins
-            for slot, number in counted:
+            for slot, number in curve.items():
                 # The middle of the slot: second 0 lies within one.
                 at_s = clock.experiment_at(slot * SLOT_NS + SLOT_NS // 2)
                 found[min(bins - 1, max(0, int(at_s / width_s)))] += number
             return found
 
-        curves = {name: binned(curve.items()) for name, curve in self._curves.items()}
+        curves = self._curves
         return {
             "bin_s": width_s,
-            "types": {name: curves[name] for name in dict.fromkeys(TYPES.values()) if name in curves},
-            "sent": curves.get("sent", [0] * bins),
-            "delivered": curves.get("delivered", [0] * bins),
-            "missing": binned((at_ns // SLOT_NS, 1) for at_ns in self.deliveries.missing.values()),
+            "types": {name: binned(curves[name]) for name in dict.fromkeys(TYPES.values()) if curves[name]},
+            "sent": binned(curves["sent"]),
+            "delivered": binned(curves["delivered"]),
+            "missing": binned(Counter(at_ns // SLOT_NS for at_ns in self.deliveries.missing.values())),
         }
