@@ -20,20 +20,20 @@ from captures.rundir.faults import NEVER_NS
 from captures.rundir.oracle import OracleAnswer
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.connectivity import HopLimit
-from testbed.results.oracle.history import Application, History, Sending, read_history
+from testbed.results.oracle.history import Application, Filters, History, Sending, read_history
 from testbed.support.errors import reading
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The time in which the setting at `position` of an application's timeline is in force.
+    """The time in which a setting of an application is in force.
 
     It may be in force from `requested_ns` to `next_confirmed_ns`, and is in force from `confirmed_ns` to
     `next_requested_ns`.
     """
 
     application: Application
-    position: int
+    filters: Filters
     requested_ns: int
     confirmed_ns: int
     next_requested_ns: int
@@ -61,9 +61,7 @@ def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
     window_ns = round(window_s * 1e9)
     spans = list(_spans(history))
     with reading("records of applications"):
-        index = PredicateIndex(
-            history.timelines[span.application].settings[span.position].filters for span in spans
-        )
+        index = PredicateIndex(span.filters for span in spans)
     for sending in history.sendings:
         with reading(f"message {sending.source}/{sending.seq}"):
             selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]
@@ -89,9 +87,9 @@ def _answer(
 def _spans(history: History) -> Iterator[_Span]:
     for application, timeline in sorted(history.timelines.items(), key=lambda pair: pair[0]):
         settings = timeline.settings
-        for position, (this, following) in enumerate(zip_longest(settings, settings[1:])):
+        for this, following in zip_longest(settings, settings[1:]):
             ends = (following.requested_ns, following.confirmed_ns) if following else (NEVER_NS, NEVER_NS)
-            yield _Span(application, position, this.requested_ns, this.confirmed_ns, *ends)
+            yield _Span(application, this.filters, this.requested_ns, this.confirmed_ns, *ends)
 
 
 def _judge_message(
@@ -113,20 +111,21 @@ def _judge_message(
         # Connectivity at one time suffices: when it changes, trees change, and the pair is undecided.
         return history.connectivity.connected(sending.source, application.node, sending.requested_ns)
 
-    unsettled: dict[Application, set[int]] = {}
+    unsettled: dict[Application, list[_Span]] = {}
     for span in selecting:
         if span.confirmed_ns <= from_ns and span.next_requested_ns > to_ns:
             expected = reachable(span.application)
             if expected or trees_changed:
                 yield answer(span.application, expected=expected, decided=not trees_changed)
         elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
-            unsettled.setdefault(span.application, set()).add(span.position)
-    for application, positions in unsettled.items():
-        timeline = history.timelines[application]
+            unsettled.setdefault(span.application, []).append(span)
+    sent_ns = sending.requested_ns
+    for application, own in unsettled.items():
         connected = reachable(application)
-        expected = connected and timeline.in_force(sending.requested_ns) in positions
-        answers = {position in positions for position in timeline.possible(from_ns, to_ns)}
-        decided = answers == {False} if trees_changed else not connected or len(answers) == 1
+        expected = connected and any(span.confirmed_ns <= sent_ns < span.next_confirmed_ns for span in own)
+        # Those of the application's settings that were possible and select the message are in `own`.
+        all_select = len(own) == len(history.timelines[application].possible(from_ns, to_ns))
+        decided = not trees_changed and (not connected or all_select)
         if expected or not decided:
             yield answer(application, expected=expected, decided=decided)
 

@@ -51,12 +51,6 @@ class Timeline:
 
     settings: list[Setting] = field(default_factory=list)
 
-    def in_force(self, at_ns: int) -> int | None:
-        """Returns the position of the setting in force at a time (by confirmation), or None before the
-        first."""
-        position = bisect_right(self.settings, at_ns, key=lambda setting: setting.confirmed_ns) - 1
-        return position if position >= 0 else None
-
     def possible(self, from_ns: int, to_ns: int) -> range:
         """Returns the positions of the settings that may have been in force at any time in [from_ns, to_ns].
 
