@@ -74,13 +74,16 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
     """
     known = history.known
     count = len(history.rounds)
-    of_round = history.round_of[known]
+    of_round, publications = history.round_of[known], history.publication_of[known]
     got = np.bincount(of_round, minlength=count)
     remote = np.bincount(of_round[history.remote[known]], minlength=count)
     last = np.full(count, -np.inf)
     np.maximum.at(last, of_round, history.delivered_s[known])
     times = [history.uploaded_s[history.selects[history.content, p]] for p in range(len(history.predicates))]
-    earlier = _uploads_delivered_earlier(history, of_round, history.publication_of[known])
+    by_round = publications[np.argsort(of_round, kind="stable")]
+    delivered = np.split(history.uploaded_s[by_round], np.cumsum(got)[:-1])
+    #: Subscription -> sorted upload times of what its rounds so far received.
+    so_far: dict[tuple[int, int], Floats] = {}
     found = []
     for position, each in enumerate(history.rounds):
         uploads, n_s = times[each.predicate], int(got[position])
@@ -96,8 +99,9 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
         else:
             verdict = Verdict.STARVED if each.max <= matching else Verdict.SHORT
         oldest_s = begin_s - each.freshness_s
-        eligible = _between(uploads, oldest_s, deadline_s)
-        eligible -= _between(earlier.get(position, uploads[:0]), oldest_s, deadline_s)
+        earlier = so_far.get((each.home, each.subscription), uploads[:0])
+        so_far[each.home, each.subscription] = np.sort(np.concatenate((earlier, delivered[position])))
+        eligible = _between(uploads, oldest_s, deadline_s) - _between(earlier, oldest_s, deadline_s)
         fresh_s = deadline_s - each.freshness_s
         certain = _between(uploads, max(begin_s, fresh_s) + window_s, deadline_s - window_s)
         filled_s = float(last[position]) - begin_s if full else None
@@ -117,26 +121,6 @@ def _between(times: Floats, from_s: float, to_s: float) -> int:
         return 0
     low, high = np.searchsorted(times, from_s, "left"), np.searchsorted(times, to_s, "right")
     return int(high - low)
-
-
-def _uploads_delivered_earlier(
-    history: History, of_round: Integers, publications: Integers
-) -> dict[int, Floats]:
-    """Returns, for rounds after the first, the sorted upload times of what earlier rounds received."""
-    order = np.argsort(of_round, kind="stable")
-    counts = np.bincount(of_round, minlength=len(history.rounds))
-    parts = np.split(history.uploaded_s[publications[order]], np.cumsum(counts)[:-1]) if len(counts) else []
-    so_far: dict[tuple[int, int], Floats] = {}
-    found: dict[int, Floats] = {}
-    for position, each in enumerate(history.rounds):
-        subscription = each.home, each.subscription
-        before = so_far.get(subscription)
-        if before is not None:
-            found[position] = before
-        own = parts[position]
-        if len(own) or before is not None:
-            so_far[subscription] = np.sort(own if before is None else np.concatenate((before, own)))
-    return found
 
 
 #: Times are floats of microseconds and more.
