@@ -127,11 +127,9 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
     if not SERVICES[experiment.service.kind].keeps_records:
         return
     # The routers of this service send no messages, so the file above is empty.
-    topology = experiment.topology
     write_judgement(
         run,
-        LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset()),
-        len(topology.nodes),
+        LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()),
         experiment.duration_s,
         window_s,
         starvation_expected(experiment, max(read_clock(run).rates)),

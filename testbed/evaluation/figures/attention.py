@@ -276,7 +276,6 @@ def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[int, Mapping[str
     judged = judge(
         records.collector.history(),
         LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()),
-        len(experiment.topology.nodes),
         end_s=begin_s + experiment.duration_s,
         window_s=experiment.oracle.in_flight_window_s * rate,
         undecided=starvation_expected(experiment, rate) or undecided_by(counters.values()),

@@ -190,7 +190,7 @@ def test_router_deliveries_of_table_1_are_those_of_the_model() -> None:
     """At a fifth of table 1's publications; the first lifetimes of the run have fewer subscriptions."""
     options = replace(_TABLE_1, publications=100_000)
     topology = barabasi_albert(100, seed=1, links_per_node=1)
-    cost = cost_of(Demand(options, topology, 1000.0, 1), spt_trees(topology), 100)
+    cost = cost_of(Demand(options, topology, 1000.0, 1), spt_trees(topology))
     expected = Fluid(options, 100, 1000.0).exhaustive_deliveries()
     assert cost.router_deliveries == pytest.approx(expected, rel=0.06)
     assert cost.router_deliveries < expected
@@ -242,5 +242,5 @@ def test_exhaustive_service_has_the_traffic_of_the_baseline(tmp_path: Path) -> N
     experiment = load_experiment(_file(tmp_path))
     counters = read_routers_counters(simulated(experiment, tmp_path, "none"))
     received = sum(each["frames_received"].get("MSG", 0) for each in counters.values())
-    cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology), 12)
+    cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology))
     assert received == cost.publication_crossings > 500

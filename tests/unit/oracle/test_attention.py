@@ -160,7 +160,7 @@ def test_a_withdrawn_subscription_costs_exhaustive_routers_no_publication() -> N
 
     def crossings(*end: Record) -> int:
         found = history_of([registered(0.0), *end, uploaded(5.0, 1), uploaded(11.0, 2)])
-        return exhaustive_cost(found.lifetimes(), found.uploads(), forest, 4).publication_crossings
+        return exhaustive_cost(found.lifetimes(), found.uploads(), forest).publication_crossings
 
     assert crossings() == 3
     assert crossings(ended(2.0)) == 3
@@ -327,7 +327,7 @@ def test_what_happened_in_a_run_leaves_starvation_open(
     # What the experiment says comes first.
     of_experiment = "link 0-1 loses frames"
     for known, expected in ((None, undecided), (of_experiment, of_experiment)):
-        write_judgement(run, spt_trees(line(3)), 3, 10.0, 0.1, known)
+        write_judgement(run, spt_trees(line(3)), 10.0, 0.1, known)
         judged = read_judgement(run)
         assert judged is not None
         assert judged["undecided"] == expected

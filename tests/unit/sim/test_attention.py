@@ -93,7 +93,7 @@ def test_traffic_is_that_of_the_captures(ran: Any) -> None:
     found, frames = summary["attention"], summary["frames_by_type"]
     assert found["publication_crossings"] == frames["PUB"] > 0
     assert found["control_crossings"] == frames["SUB"] + frames.get("OVERLOAD", 0) > 0
-    cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology), 12)
+    cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology))
     assert found["cbr_control"] == cost.control_crossings == 11 * found["registrations"]
     assert found["cbr_crossings"] == cost.publication_crossings
     saved = cost.publication_crossings - frames["PUB"]

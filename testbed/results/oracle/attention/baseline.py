@@ -51,9 +51,7 @@ def crossings(parents: Sequence[int], source: int, receivers: Iterable[int]) -> 
     return len(on_path)
 
 
-def exhaustive_cost(
-    lifetimes: Sequence[Lifetime], uploads: Iterable[Upload], forest: Forest, nodes: int
-) -> Cost:
+def exhaustive_cost(lifetimes: Sequence[Lifetime], uploads: Iterable[Upload], forest: Forest) -> Cost:
     """Returns the traffic of CBR for subscriptions and publications, each in order of time."""
     trees: list[list[int]] = forest.parents.tolist()
     crossed = cache(lambda source, receivers: crossings(trees[source], source, receivers))
@@ -83,4 +81,4 @@ def exhaustive_cost(
             receivers = found[0] if len(found) == 1 else frozenset().union(*found)
             publications += crossed(source, receivers)
             deliveries += len(receivers)
-    return Cost(publications, deliveries, len(lifetimes) * (nodes - 1))
+    return Cost(publications, deliveries, len(lifetimes) * (len(trees) - 1))

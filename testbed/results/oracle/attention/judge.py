@@ -245,7 +245,7 @@ class Judged:
 
 
 def judge(
-    history: History, forest: Forest, nodes: int, *, end_s: float, window_s: float, undecided: str | None
+    history: History, forest: Forest, *, end_s: float, window_s: float, undecided: str | None
 ) -> Judged:
     """Judges the records of a run.
 
@@ -258,7 +258,7 @@ def judge(
         history,
         results(history, end_s, window_s),
         violations(history, window_s),
-        exhaustive_cost(history.lifetimes(), history.uploads(), forest, nodes),
+        exhaustive_cost(history.lifetimes(), history.uploads(), forest),
         undecided,
     )
 
@@ -266,7 +266,6 @@ def judge(
 def write_judgement(
     run: RunLayout,
     forest: Forest,
-    nodes: int,
     duration_s: float,
     window_s: float,
     undecided: str | None = None,
@@ -298,7 +297,6 @@ def write_judgement(
     judged = judge(
         history,
         forest,
-        nodes,
         end_s=zero_s + duration_s,
         window_s=window_s * max(clock.rates),
         undecided=undecided or _undecided(run),
