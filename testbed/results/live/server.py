@@ -82,7 +82,8 @@ _HEADERS = {
 class LiveServer:
     """Serves a state until it is closed.
 
-    A context manager: on leaving, readers still get the final state. The server runs in a thread of its own.
+    A context manager: on leaving, readers still get the final state. The server runs in a thread of its own;
+    its `failure` is raised on leaving.
 
     Args:
         port: port of the server; another port is used if it is taken, see `url`.
@@ -108,32 +109,28 @@ class LiveServer:
         self.readers: set[asyncio.Task[None] | None] = set()
         self.consoles: set[asyncio.Task[None]] = set()
         self._serving = threading.Event()
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         self._serving.wait()
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with suppress(RuntimeError):  # the loop is closed after a failure
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
-        if self._failure is not None and error is None:
-            raise self._failure
-
-    def is_alive(self) -> bool:
-        """Whether the server has not failed; on leaving, its failure is raised."""
-        return self._failure is None
+        if self.failure is not None and error is None:
+            raise self.failure
 
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
         except Exception as error:
-            self._failure = error
+            self.failure = error
         finally:
             # Clients of a failed server are refused, and do not wait.
             self._socket.close()

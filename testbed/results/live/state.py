@@ -21,12 +21,15 @@ from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import NETWORK_EVENTS, Epochs
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import Manifest
+from captures.rundir.inputs import read_manifest
 from captures.rundir.summary import read_summary
 from router.clock import Piece
 from router.records.applications import MessageDelivered
 from router.records.attention import AttentionEvent
 from router.wire.header import UNDECODABLE
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.events.network import LinkImpair
+from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.connectivity import HopLimit, connectivity, tree_changes
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, take_record
@@ -179,34 +182,41 @@ class LinkCount:
 
 
 class LiveState:
-    """The state of a run.
+    """The state of a run, of which only the inputs have been read.
 
     Every method may be called from any thread.
-
-    Args:
-        experiment: `{"name", "duration_s", "time_scale"}`; the time scale as the experiment file has it.
-        planned: what events of the experiment do to links and the controller does not log: second and text,
-            in order of time.
 
     Attributes:
         topology: `{"nodes": [{"id", "label", "at": [x, y]}], "links": [{"index", "u", "v"}], "radius"}`, with
             positions of the nodes and the radius of their marks.
+
+    Raises:
+        InputError: the folder has no usable experiment.
+        RunFolderError: the folder has no usable manifest.
     """
 
-    def __init__(
-        self,
-        run_dir: Path,
-        experiment: Json,
-        topology: Topology,
-        manifest: Manifest,
-        deliveries: Deliveries,
-        planned: Sequence[tuple[float, str]] = (),
-    ) -> None:
+    def __init__(self, run_dir: Path) -> None:
+        run = RunLayout(run_dir)
+        experiment = load_experiment(run.experiment)
+        topology = experiment.topology
         self.run_dir = run_dir
-        self.deliveries = deliveries
-        self._experiment = experiment
-        self._manifest = manifest
-        self._planned = deque(planned)
+        self.deliveries = Deliveries(
+            experiment.oracle.in_flight_window_s, topology, hop_limit=hop_limit_of(experiment)
+        )
+        self._experiment: Json = {
+            "name": experiment.name,
+            "duration_s": experiment.duration_s,
+            "time_scale": experiment.time_scale,
+            "routers": len(topology.nodes),
+            "links": len(topology.links),
+        }
+        self._manifest = read_manifest(run)
+        #: What events of the experiment do to links and the controller does not log.
+        self._planned = deque(
+            (event.at_s, event.sentence(topology))
+            for event in experiment.events
+            if isinstance(event, LinkImpair)
+        )
         self._lock = Lock()
         self._label = topology.label
         # Numbers fit into a mark where there are few nodes.

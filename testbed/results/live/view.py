@@ -50,9 +50,10 @@ def display(run_dir: Path, port: int, until_end: bool, control: bool) -> None:
     """
     # Load pyarrow and the page's server.
     from testbed.results.live.server import LiveServer
-    from testbed.results.live.watch import Watcher, open_state
+    from testbed.results.live.state import LiveState
+    from testbed.results.live.watch import Watcher
 
-    state = open_state(run_dir.resolve())
+    state = LiveState(run_dir.resolve())
     topology = state.topology
     console = Console()
     next_line = 0.0
@@ -222,7 +223,8 @@ def main() -> int:
     Ends on SIGTERM, which also comes when the parent process ends.
     """
     from testbed.results.live.server import LiveServer
-    from testbed.results.live.watch import Watcher, open_state
+    from testbed.results.live.state import LiveState
+    from testbed.results.live.watch import Watcher
 
     run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
     # The emulation takes precedence over this process.
@@ -230,11 +232,11 @@ def main() -> int:
     end_like_ctrl_c()
     try:
         die_with(os.getppid(), signal.SIGTERM)
-        state = open_state(run_dir)
+        state = LiveState(run_dir)
         with LiveServer(state, port, "control" in sys.argv[3:]) as server, Watcher(state):
             put(json.dumps({"url": server.url, "topology": state.topology}), flush=True)
             # The snapshots of the page: the terminal costs no further ones, and none that can fail.
-            while server.is_alive():
+            while server.failure is None:
                 time.sleep(_SNAPSHOT_S)
                 put(server.snapshot.decode(), flush=True)
     except (KeyboardInterrupt, BrokenPipeError):

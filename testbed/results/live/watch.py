@@ -22,46 +22,13 @@ from captures.rundir.clock import ClockPiece
 from captures.rundir.controller import controller_event
 from captures.rundir.faults import CommandRecord, FaultRecord
 from captures.rundir.files import Follower, RunFolderError, parsed
-from captures.rundir.inputs import read_manifest, read_topology
 from router.records.attention import AttentionEvent
 from router.wire.header import UNDECODABLE
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.events.network import LinkImpair
-from testbed.results.conclude import hop_limit_of
-from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount, LiveState
+from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
 
 #: Wall seconds between two reads of the logs and captures.
 INTERVAL_S = 1.0
 _QUIET_PHASES = ("accounting", "ended", "interrupted")
-
-
-def open_state(run_dir: Path) -> LiveState:
-    """Returns the state of a run of which only the inputs have been read.
-
-    Raises:
-        InputError: the folder has no usable experiment.
-        RunFolderError: the folder has no usable topology or manifest.
-    """
-    run = RunLayout(run_dir)
-    experiment = load_experiment(run.experiment)
-    topology = read_topology(run)
-    impairments = sorted(
-        (event for event in experiment.events if isinstance(event, LinkImpair)), key=lambda event: event.at_s
-    )
-    return LiveState(
-        run_dir,
-        {
-            "name": experiment.name,
-            "duration_s": experiment.duration_s,
-            "time_scale": experiment.time_scale,
-            "routers": len(experiment.topology.nodes),
-            "links": len(experiment.topology.links),
-        },
-        topology,
-        read_manifest(run),
-        Deliveries(experiment.oracle.in_flight_window_s, topology, hop_limit=hop_limit_of(experiment)),
-        [(event.at_s, event.sentence(topology)) for event in impairments],
-    )
 
 
 def growing_captures(run: RunLayout) -> list[Callable[[], Iterator[list[LinkCount]]]]:

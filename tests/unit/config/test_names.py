@@ -14,9 +14,9 @@ from captures.tables.query import connect
 from testbed.api import simulate
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.results.live.state import SLOT_NS, LinkCount
+from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
 from testbed.results.live.view import live_table
-from testbed.results.live.watch import Watcher, open_state
+from testbed.results.live.watch import Watcher
 from testbed.results.report.render import write_report
 from testbed.results.trace import listed
 from testbed.results.trace.build import trace
@@ -86,7 +86,7 @@ def test_the_table_of_nodes_has_the_names(run: Path) -> None:
 
 
 def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
-    state = open_state(run)
+    state = LiveState(run)
     with Watcher(state):
         poll(lambda: state.snapshot()["events"] or None, 30, "events are read")
         poll(lambda: any("down" in event["text"] for event in state.snapshot()["events"]) or None, 30, "down")

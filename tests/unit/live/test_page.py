@@ -31,7 +31,7 @@ from testbed.results.live import view
 from testbed.results.live.server import HOST, LiveServer, _take_terminal
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
 from testbed.results.live.view import LiveView, live_line, live_table
-from testbed.results.live.watch import Watcher, open_state
+from testbed.results.live.watch import Watcher
 from testbed.support.errors import InputError
 from testbed.support.processes import Child
 from testbed.terminal.progress import Progress
@@ -51,7 +51,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def state(run_dir: Path) -> LiveState:
     """The logs of a run without captures have been followed; some frames have been counted."""
-    state = open_state(run_dir)
+    state = LiveState(run_dir)
     with Watcher(state):
         poll(lambda: state.snapshot()["messages"]["judged"] or None, TIMEOUT, "messages are judged")
     state.set_stream("running")
@@ -99,7 +99,7 @@ def test_publications_senders_receivers_and_commands_of_a_session_are_shown(tmp_
     loaded = load_experiment(experiment(tmp_path / "attention.toml", "eon", 3))
     run = simulated(loaded, tmp_path / "runs")
     append_command(run, CommandRecord(at_s=4.26, time_ns=1, command="link 0 1 set loss=20"))
-    state = open_state(run.path)
+    state = LiveState(run.path)
     with Watcher(state):
         snapshot = state.snapshot()
     assert (snapshot["messages"]["sent"], snapshot["messages"]["delivered"]) == (5, len(DELIVERIES))
@@ -132,7 +132,7 @@ def test_missed_deliveries_and_changes_that_no_log_has_are_listed(tmp_path: Path
     )
     run = simulated(load_experiment(file), tmp_path / "runs")
     append_fault(run, FaultRecord(t_ns=1, at_s=2.0, what="killed", part="router", node=1))
-    state = open_state(run.path)
+    state = LiveState(run.path)
     with Watcher(state):
         snapshot = poll(
             lambda: (found := state.snapshot())["missed"] and found, TIMEOUT, "a delivery is missed"
@@ -240,10 +240,10 @@ def test_a_server_without_a_snapshot_refuses_and_raises(
 ) -> None:
     """If the snapshots end later, and if there is none at first."""
     with pytest.raises(TypeError, match="set"), LiveServer(state, 0) as server:
-        assert server.is_alive()
-        monkeypatch.setattr(state, "_bytes", {1})  # no JSON
+        assert server.failure is None
+        monkeypatch.setitem(state._experiment, "name", {1})  # no JSON
         poll(lambda: not _answers(server) or None, TIMEOUT, "the server refuses")
-        assert not server.is_alive()
+        assert server.failure is not None
     with pytest.raises(TypeError, match="set"), LiveServer(state, 0):
         pass
 

@@ -16,8 +16,8 @@ from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.inputs import read_topology
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount
-from testbed.results.live.watch import Watcher, growing_captures, open_state
+from testbed.results.live.state import SLOT_NS, Deliveries, LinkCount, LiveState
+from testbed.results.live.watch import Watcher, growing_captures
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
 from tests.support.applications import (
@@ -78,7 +78,7 @@ def test_captures_are_read_although_a_log_is_damaged(tmp_path: Path) -> None:
     capture = min(layout.captures_folder.glob("link-*.pcap"))
     content = capture.read_bytes()
     capture.unlink()
-    state = open_state(layout.path)
+    state = LiveState(layout.path)
     with Watcher(state):
         with layout.controller_log.open("a") as log:
             log.write("no JSON\n")
