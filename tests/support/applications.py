@@ -48,11 +48,14 @@ def predicate_event(node: int, at_ns: int, predicate: str, app: str = "x") -> Re
 
 def message_event(seq: int, at_ns: int, value: int = 1) -> Recorded:
     """A message `a = value` of node 0, requested 1 ns before."""
-    event = MessageSent(
-        event="send_message", t_ns=at_ns, node=0, app="x", requested_ns=at_ns - 1, source=0, seq=seq,
+    return Recorded(message_sent(seq, at_ns - 1, at_ns, value))
+
+
+def message_sent(seq: int, requested_ns: int, at_ns: int, value: int) -> MessageSent:
+    return MessageSent(
+        event="send_message", t_ns=at_ns, node=0, app="x", requested_ns=requested_ns, source=0, seq=seq,
         attributes={"a": value},
     )  # fmt: skip
-    return Recorded(event)
 
 
 def delivery_event(node: int, seq: int, at_ns: int, source: int = 0, app: str = "x") -> Recorded:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -109,14 +110,14 @@ class Deliveries:
             now_ns: wall clock up to which the logs have been taken.
         """
         before_ns = now_ns - round((self.window_s + _MARGIN_S) * 1e9)
-        due = [sending for sending in self._history.sendings if sending.confirmed_ns < before_ns]
+        due = [sending for sending in self._history.sendings if sending["t_ns"] < before_ns]
         if not due:
             return
-        self._history.sendings = [one for one in self._history.sendings if one.confirmed_ns >= before_ns]
+        self._history.sendings = [one for one in self._history.sendings if one["t_ns"] >= before_ns]
         for timeline in self._history.timelines.values():
             timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
-        part = replace(self._history, sendings=sorted(due, key=lambda sending: sending.requested_ns))
-        allowed: dict[tuple[int, int], set[Application]] = {(one.source, one.seq): set() for one in due}
+        part = replace(self._history, sendings=sorted(due, key=itemgetter("requested_ns")))
+        allowed: dict[tuple[int, int], set[Application]] = {(one["source"], one["seq"]): set() for one in due}
         for answer in judge(part, self.window_s):
             message = (answer["source"], answer["seq"])
             application = Application(answer["node"], answer["app"])

@@ -18,9 +18,10 @@ from itertools import zip_longest
 from captures.rundir import RunLayout, oracle
 from captures.rundir.faults import NEVER_NS
 from captures.rundir.oracle import OracleAnswer
+from router.records.applications import MessageSent
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.connectivity import HopLimit
-from testbed.results.oracle.history import Application, Filters, History, Sending, read_history
+from testbed.results.oracle.history import Application, Filters, History, read_history
 from testbed.support.errors import reading
 
 
@@ -63,8 +64,8 @@ def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
     with reading("records of applications"):
         index = PredicateIndex(span.filters for span in spans)
     for sending in history.sendings:
-        with reading(f"message {sending.source}/{sending.seq}"):
-            selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]
+        with reading(f"message {sending['source']}/{sending['seq']}"):
+            selecting = [spans[number] for number in sorted(index.matching(sending["attributes"]))]
         yield from _judge_message(history, sending, selecting, window_ns)
     for source, seq, application, delivered_ns in history.unknown:
         yield _answer(source, seq, delivered_ns, application, expected=False, decided=False)
@@ -93,10 +94,10 @@ def _spans(history: History) -> Iterator[_Span]:
 
 
 def _judge_message(
-    history: History, sending: Sending, selecting: list[_Span], window_ns: int
+    history: History, sending: MessageSent, selecting: list[_Span], window_ns: int
 ) -> Iterator[OracleAnswer]:
     """Judges a message; `selecting`: the settings that select the message, whenever they are in force."""
-    from_ns, to_ns = sending.requested_ns - window_ns, sending.confirmed_ns + window_ns
+    from_ns, to_ns = sending["requested_ns"] - window_ns, sending["t_ns"] + window_ns
     for stopped_ns, resumed_ns in history.delays:
         # The message, and predicates set before it, may have waited in the router for that long.
         if stopped_ns <= to_ns and from_ns <= resumed_ns:
@@ -105,11 +106,11 @@ def _judge_message(
     last = bisect_right(history.tree_changes, to_ns, key=lambda change: change[0]) - 1
     trees_changed = last >= 0 and history.tree_changes[last][1] >= from_ns
 
-    answer = partial(_answer, sending.source, sending.seq, sending.requested_ns)
+    answer = partial(_answer, sending["source"], sending["seq"], sending["requested_ns"])
 
     def reachable(application: Application) -> bool:
         # Connectivity at one time suffices: when it changes, trees change, and the pair is undecided.
-        return history.connectivity.connected(sending.source, application.node, sending.requested_ns)
+        return history.connectivity.connected(sending["source"], application.node, sending["requested_ns"])
 
     unsettled: dict[Application, list[_Span]] = {}
     for span in selecting:
@@ -119,7 +120,7 @@ def _judge_message(
                 yield answer(span.application, expected=expected, decided=not trees_changed)
         elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
             unsettled.setdefault(span.application, []).append(span)
-    sent_ns = sending.requested_ns
+    sent_ns = sending["requested_ns"]
     for application, own in unsettled.items():
         connected = reachable(application)
         expected = connected and any(span.confirmed_ns <= sent_ns < span.next_confirmed_ns for span in own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from captures.rundir import RunLayout
@@ -12,6 +13,7 @@ from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.faults import delays, read_faults, unwritten
 from captures.rundir.inputs import read_topology
+from router.records.applications import MessageSent
 from testbed.results.oracle.connectivity import (
     Connectivity,
     HopLimit,
@@ -62,18 +64,6 @@ class Timeline:
         return range(first, max(first, last) + 1)
 
 
-@dataclass(frozen=True)
-class Sending:
-    """A message that was sent, identified by `source` and `seq`; the router accepted it between the two
-    times."""
-
-    source: int
-    seq: int
-    requested_ns: int
-    confirmed_ns: int
-    attributes: dict[str, Any]
-
-
 #: The delivery of a message that its router was killed too soon to record: source, seq, application, time.
 UnknownDelivery = tuple[int, int, Application, int]
 
@@ -88,7 +78,7 @@ class History:
     """
 
     timelines: dict[Application, Timeline] = field(default_factory=dict)
-    sendings: list[Sending] = field(default_factory=list)
+    sendings: list[MessageSent] = field(default_factory=list)
     tree_changes: list[tuple[int, int]] = field(default_factory=list)
     connectivity: Connectivity = field(default_factory=Connectivity)
     delays: list[tuple[int, int]] = field(default_factory=list)
@@ -119,11 +109,11 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
             key = record["source"], record["seq"]
             deliveries[key].setdefault(application, (*key, application, record["t_ns"]))
     for sending in history.sendings:
-        deliveries.pop((sending.source, sending.seq), None)
+        deliveries.pop((sending["source"], sending["seq"]), None)
     history.unknown = [delivery for each in deliveries.values() for delivery in each.values()]
     for timeline in history.timelines.values():
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
-    history.sendings.sort(key=lambda sending: sending.requested_ns)
+    history.sendings.sort(key=itemgetter("requested_ns"))
     if run.controller_log.exists():
         events = [event for _, event in read_controller(run.controller_log, unfinished=unfinished)]
         history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
@@ -136,15 +126,7 @@ def take_record(history: History, recorded: Recorded) -> None:
     """Adds one event of the applications to the history: those of an application in order of time."""
     record = recorded.event
     if record["event"] == "send_message":
-        history.sendings.append(
-            Sending(
-                record["source"],
-                record["seq"],
-                record["requested_ns"],
-                record["t_ns"],
-                dict(record["attributes"]),
-            )
-        )
+        history.sendings.append(record)
     elif recorded.change is not None:
         application = Application(record["node"], record["app"])
         timeline = history.timelines.setdefault(application, Timeline())

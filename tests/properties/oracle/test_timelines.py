@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -20,9 +21,11 @@ from router.predicates import (
     matches,
 )
 from router.predicates.printer import predicate_to_json
+from router.records.applications import MessageSent
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.decide import judge
-from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline
+from testbed.results.oracle.history import Application, History, Setting, Timeline
+from tests.support.applications import message_sent
 from tests.support.predicate_worlds import HOSTILE_VALUES, constraints_of, predicates_of
 
 WINDOW_NS = 4
@@ -41,24 +44,24 @@ def timelines(draw: st.DrawFn) -> Timeline:
 
 
 @st.composite
-def sendings(draw: st.DrawFn) -> Sending:
+def sendings(draw: st.DrawFn) -> MessageSent:
     at = draw(st.integers(0, 60))
-    return Sending(0, 1, at, at + draw(st.integers(0, 3)), {"a": draw(st.integers(0, 3))})
+    return message_sent(1, at, at + draw(st.integers(0, 3)), draw(st.integers(0, 3)))
 
 
-def selected(setting: Setting, value: int) -> bool:
+def selected(setting: Setting, value: Any) -> bool:
     return any(value < constraint[3] for filter_ in setting.filters for constraint in filter_)
 
 
 def by_definition(
-    timeline: Timeline, sending: Sending, changes: Sequence[Span], stop: Span | None
+    timeline: Timeline, sending: MessageSent, changes: Sequence[Span], stop: Span | None
 ) -> tuple[bool, bool]:
-    value = sending.attributes["a"]
-    begin, end = sending.requested_ns - WINDOW_NS, sending.confirmed_ns + WINDOW_NS
+    value = sending["attributes"]["a"]
+    begin, end = sending["requested_ns"] - WINDOW_NS, sending["t_ns"] + WINDOW_NS
     if stop is not None and stop[0] <= end and stop[1] >= begin:
         # The message, and predicates, may have waited in the stopped router.
         begin, end = min(begin, stop[0] - WINDOW_NS), max(end, stop[1] + WINDOW_NS)
-    confirmed = [s for s in timeline.settings if s.confirmed_ns <= sending.requested_ns]
+    confirmed = [s for s in timeline.settings if s.confirmed_ns <= sending["requested_ns"]]
     expected = bool(confirmed) and selected(confirmed[-1], value)
     answers = set()
     for moment in range(begin, end + 1):
@@ -78,7 +81,7 @@ def by_definition(
     st.none() | st.tuples(st.integers(0, 30), st.integers(30, 60)),
 )
 def test_every_pair_is_judged_by_the_definition(
-    drawn: list[Timeline], sent: list[Sending], change_times: list[int], stop: Span | None
+    drawn: list[Timeline], sent: list[MessageSent], change_times: list[int], stop: Span | None
 ) -> None:
     ordered = sorted(change_times)
     changes = list(zip(ordered[::2], ordered[1::2], strict=False))

@@ -15,13 +15,15 @@ from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.oracle import read_oracle
+from router.records.applications import MessageSent
 from testbed.experiments.config import BroadcastOptions, Experiment, ProtocolOptions
 from testbed.experiments.events import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown, LinkUp
 from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint
 from testbed.results.oracle.connectivity import Connectivity, connectivity, merged, outages, tree_changes
 from testbed.results.oracle.decide import judge, write_oracle
-from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
+from testbed.results.oracle.history import Application, History, Setting, Timeline, read_history
+from tests.support.applications import message_sent
 from tests.support.cases import cases_beside
 from tests.support.simulated import judged_run
 from topos import Link, Node, Topology
@@ -37,8 +39,8 @@ def setting(requested: float, confirmed: float, filters: list[list[list[Any]]]) 
     return Setting(round(requested * S), round(confirmed * S), filters)
 
 
-def sending(at: float, value: int = 5) -> Sending:
-    return Sending(0, 1, round(at * S), round(at * S), {"a": value})
+def sending(at: float, value: int = 5) -> MessageSent:
+    return message_sent(1, round(at * S), round(at * S), value)
 
 
 def changes(*names: str) -> list[tuple[int, int]]:
