@@ -11,6 +11,7 @@ from captures.rundir.capture_list import SMALL_BYTES, captured_bytes
 from captures.rundir.clock import read_clock
 from captures.rundir.inputs import clock_error_s, read_manifest
 from captures.rundir.measures import read_timings
+from captures.rundir.oracle import write_oracle
 from captures.rundir.summary import write_summary
 from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS, hops_on_trees
@@ -20,7 +21,8 @@ from testbed.experiments.events import Register
 from testbed.experiments.events.network import at_worst
 from testbed.results.oracle.attention.judge import write_judgement
 from testbed.results.oracle.connectivity import HopLimit
-from testbed.results.oracle.decide import write_oracle
+from testbed.results.oracle.decide import judge
+from testbed.results.oracle.history import read_history
 from testbed.support.errors import InputError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import ENGINES, WHY_SPARK, print_summary
@@ -123,7 +125,7 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
         InputError: a predicate or a message is malformed.
     """
     window_s = experiment.oracle.in_flight_window_s + clock_error_s(read_manifest(run))
-    write_oracle(run, window_s, hop_limit_of(experiment))
+    write_oracle(run, judge(read_history(run, hop_limit_of(experiment)), window_s))
     if not SERVICES[experiment.service.kind].keeps_records:
         return
     # The routers of this service send no messages, so the file above is empty.

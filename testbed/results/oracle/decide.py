@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
-from captures.rundir import RunLayout, oracle
 from captures.rundir.faults import NEVER_NS
 from captures.rundir.oracle import OracleAnswer
 from router.records.applications import MessageSent
 from testbed.experiments.workload.constraints import PredicateIndex
-from testbed.results.oracle.connectivity import HopLimit
-from testbed.results.oracle.history import Application, Filters, History, read_history
+from testbed.results.oracle.history import Application, Filters, History
 from testbed.support.errors import reading
 
 
@@ -129,16 +127,3 @@ def _judge_message(
         decided = not trees_changed and (not connected or all_select)
         if expected or not decided:
             yield answer(application, expected=expected, decided=decided)
-
-
-def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = None) -> None:
-    """Judges a run and writes the answers atomically into its folder.
-
-    Args:
-        window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
-
-    Raises:
-        RunFolderError: a log is missing or malformed.
-        InputError: a predicate or a message is malformed.
-    """
-    oracle.write_oracle(run, judge(read_history(run, hop_limit), window_s))

@@ -14,14 +14,14 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
-from captures.rundir.oracle import read_oracle
+from captures.rundir.oracle import read_oracle, write_oracle
 from router.records.applications import MessageSent
 from testbed.experiments.config import BroadcastOptions, Experiment, ProtocolOptions
 from testbed.experiments.events import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown, LinkUp
 from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint
 from testbed.results.oracle.connectivity import Connectivity, connectivity, merged, outages, tree_changes
-from testbed.results.oracle.decide import judge, write_oracle
+from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, Setting, Timeline, read_history
 from tests.support.applications import message_sent
 from tests.support.cases import cases_beside
@@ -145,7 +145,7 @@ def test_deliveries_of_what_a_killed_router_did_not_record_are_undecided(
     predicate = record(10, "set_predicate", predicate="a < 10", requested_ns=9 * S)
     logged(run, predicate, record(20, "deliver", source=0, seq=3))
     append_fault(run, fault(killed_s, "killed", "router", 0))
-    write_oracle(run, window_s=1)
+    write_oracle(run, judge(read_history(run), 1))
     answer = {"source": 0, "seq": 3, "sent_ns": 20 * S, "node": 1, "app": "sink"}
     answers = [json.loads(line) for line in run.oracle.read_text().splitlines()]
     assert answers == [{**answer, "expected": False, "decided": False}] * undecided

@@ -19,11 +19,12 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
+from captures.rundir.oracle import write_oracle
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.printer import format_predicate
 from testbed.cli.main import main
 from testbed.experiments.config.load import load_experiment
-from testbed.results.oracle.decide import judge, write_oracle
+from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.support.errors import RunError
@@ -152,7 +153,7 @@ def test_first_predicates_after_second_0_are_set_at_once_and_hold_no_message(
     workload = WORKLOAD.replace("first_message_s = 10", f"first_message_s = 0\nfirst_predicate_s = {first_s}")
     history = read_history(RunLayout(_simulate(tmp_path, RING + workload)))
     first = sorted(timeline.settings[0].requested_ns for timeline in history.timelines.values())
-    sent = min(each.requested_ns for each in history.sendings)
+    sent = min(each["requested_ns"] for each in history.sendings)
     assert len(first) == 5
     assert [b - a for a, b in pairwise(first)] == [0 if first_s else 1_000_000] * 4
     assert (sent < first[0]) == (first_s > 0)
@@ -280,7 +281,7 @@ def test_copies_of_frames_on_links_that_double_them_are_no_fault(tmp_path: Path,
     path.write_text(_RING + doubling)
     experiment = load_experiment(path)
     run = simulated(experiment, tmp_path / "runs")
-    write_oracle(run, experiment.oracle.in_flight_window_s)
+    write_oracle(run, judge(read_history(run), experiment.oracle.in_flight_window_s))
     with Direct(run.path) as direct:
         summary = direct.summary()
     assert summary["frames_repeated"] > 0

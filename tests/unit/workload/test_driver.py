@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
+from captures.rundir.oracle import write_oracle
 from router.clock.clock import ExperimentClock
 from router.content import Plain
 from router.predicates import Predicate, matches
@@ -32,7 +33,8 @@ from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
 from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.driver import Driver, TimedAction
-from testbed.results.oracle.decide import write_oracle
+from testbed.results.oracle.decide import judge
+from testbed.results.oracle.history import read_history
 from testbed.support.errors import RunError
 from tests.support.applications import application_events, records_in
 from tests.support.polling import TIMEOUT
@@ -261,7 +263,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
             driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), ExperimentClock(60), 1)
     network.stop()
-    write_oracle(RunLayout(tmp_path), 0.0)
+    write_oracle(RunLayout(tmp_path), judge(read_history(RunLayout(tmp_path)), 0.0))
     answers = map(json.loads, RunLayout(tmp_path).oracle.read_text().splitlines())
     log = application_events(tmp_path)
     got = sorted((e["app"], e["node"], e["source"], e["seq"]) for e in log if e["event"] == "deliver")
