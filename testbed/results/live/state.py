@@ -167,19 +167,8 @@ _DRAWING, _RING = (768.0, 568.0), 9.0
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCount:
-    """Frames of one type that crossed one link in one slot of wall-clock time.
-
-    Attributes:
-        slot: its number: ns since 1970 UTC, divided by `SLOT_NS`.
-    """
-
-    link: int
-    type: str
-    slot: int
-    frames: int
-    bytes: int
+#: Link, type of frames, number of a slot (ns since 1970 UTC, divided by `SLOT_NS`), frames, bytes.
+LinkCount = tuple[int, str, int, int, int]
 
 
 class LiveState:
@@ -250,12 +239,12 @@ class LiveState:
         # A frame with a future time has arrived by now: it must not displace the present slots.
         latest = time.time_ns() // SLOT_NS
         with self._lock:
-            for count in counts:
-                slot = min(count.slot, latest)
-                self._frames_of_link[count.link] += count.frames
-                self._bytes_of_link[count.link] += count.bytes
-                self._curves[count.type][slot] += count.frames
-                self._links_at[slot][count.link] += count.frames
+            for link, kind, number, frames, size in counts:
+                slot = min(number, latest)
+                self._frames_of_link[link] += frames
+                self._bytes_of_link[link] += size
+                self._curves[kind][slot] += frames
+                self._links_at[slot][link] += frames
             # Only the last slots are used for the load of a link.
             for slot in sorted(self._links_at)[: -2 * _RECENT]:
                 del self._links_at[slot]

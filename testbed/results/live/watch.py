@@ -57,7 +57,7 @@ def _counts(file: GrowingFile, decoder: FrameDecoder, link: int) -> Iterator[lis
         )
         sums = table.group_by(["type", "slot"]).aggregate([("length", "count"), ("length", "sum")])
         columns = (sums.column(name).to_pylist() for name in ("type", "slot", "length_count", "length_sum"))
-        yield [LinkCount(link, *row) for row in zip(*columns, strict=True)]
+        yield [(link, *row) for row in zip(*columns, strict=True)]
 
 
 class Watcher:

@@ -14,7 +14,7 @@ from captures.tables.query import connect
 from testbed.api import simulate
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
+from testbed.results.live.state import SLOT_NS, LiveState
 from testbed.results.live.view import live_table
 from testbed.results.live.watch import Watcher
 from testbed.results.report.render import write_report
@@ -94,7 +94,7 @@ def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
     assert "link 2 Zürich-0 Bern down" in [event["text"] for event in state.snapshot()["events"]]
     index = next(link["index"] for link in state.topology["links"] if {link["u"], link["v"]} == {0, 2})
     slot = read_clock(RunLayout(run)).start_ns // SLOT_NS + 1
-    state.take_counts([LinkCount(index, "MSG", slot, 30, 3000)])
+    state.take_counts([(index, "MSG", slot, 30, 3000)])
     snapshot = state.snapshot()
     snapshot["links"] = [{**link, "recent": 1.0} for link in snapshot["links"]]
     out = StringIO()

@@ -29,7 +29,7 @@ from captures.rundir.faults import CommandRecord, FaultRecord, append_command, a
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live import view
 from testbed.results.live.server import HOST, LiveServer, _take_terminal
-from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
+from testbed.results.live.state import SLOT_NS, LiveState
 from testbed.results.live.view import LiveView, live_line, live_table
 from testbed.results.live.watch import Watcher
 from testbed.support.errors import InputError
@@ -56,7 +56,7 @@ def state(run_dir: Path) -> LiveState:
         poll(lambda: state.snapshot()["messages"]["judged"] or None, TIMEOUT, "messages are judged")
     state.set_stream("running")
     slot = read_clock(RunLayout(run_dir)).start_ns // SLOT_NS + 1
-    state.take_counts([LinkCount(0, "MSG", slot, 30, 3000), LinkCount(1, "RA", slot + 1, 10, 900)])
+    state.take_counts([(0, "MSG", slot, 30, 3000), (1, "RA", slot + 1, 10, 900)])
     return state
 
 
@@ -147,7 +147,7 @@ def test_missed_deliveries_and_changes_that_no_log_has_are_listed(tmp_path: Path
 def test_what_goes_wrong_is_said(state: LiveState) -> None:
     deliver = delivery_event(0, 1, 1, source=99, app="workload")
     state.take_applications([deliver, deliver])
-    state.take_counts([LinkCount(0, "undecodable", 1, 2, 100)])
+    state.take_counts([(0, "undecodable", 1, 2, 100)])
     verdict = state.snapshot()["verdict"]
     assert verdict["state"] == "does not hold so far"
     assert verdict["reasons"] == ["1 duplicate deliveries", "2 undecodable frames"]
@@ -172,8 +172,8 @@ def test_frames_of_the_future_leave_the_loads_of_now(
     now_ns = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now_ns)
     now = now_ns // SLOT_NS
-    later = [LinkCount(0, "MSG", now + number * 10**6, 1, 100) for number in range(1, 50)]
-    state.take_counts([LinkCount(1, "MSG", now, 5, 500), *later])
+    later = [(0, "MSG", now + number * 10**6, 1, 100) for number in range(1, 50)]
+    state.take_counts([(1, "MSG", now, 5, 500), *later])
     snapshot = state.snapshot()
     assert [link["recent"] > 0 for link in snapshot["links"]][:3] == [True, True, False]
     assert sum(snapshot["series"]["types"]["MSG"]) == 30 + 5 + len(later)
@@ -277,7 +277,7 @@ def test_streams_send_snapshots_as_they_come_and_leave_room_and_end_with_the_las
         assert _answers(server)
         streams = [answer for answer in answers if answer.status == 200]
         assert {answer.getheader("Content-Type") for answer in streams} == {"text/event-stream"}
-        state.take_counts([LinkCount(0, "MSG", 1, 5, 10)])
+        state.take_counts([(0, "MSG", 1, 5, 10)])
 
         def grown() -> bool | None:
             line, _ = streams[0].readline(), streams[0].readline()

@@ -34,10 +34,10 @@ from topos.generators import line
 def _totals(found: Iterable[LinkCount]) -> dict[tuple[int, str], tuple[int, int]]:
     frames: Counter[tuple[int, str]] = Counter()
     size: Counter[tuple[int, str]] = Counter()
-    for each in found:
-        assert each.slot > 0 and each.slot * SLOT_NS < 1 << 63
-        frames[each.link, each.type] += each.frames
-        size[each.link, each.type] += each.bytes
+    for link, kind, slot, number, length in found:
+        assert slot > 0 and slot * SLOT_NS < 1 << 63
+        frames[link, kind] += number
+        size[link, kind] += length
     return {key: (number, size[key]) for key, number in frames.items()}
 
 
