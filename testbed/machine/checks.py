@@ -50,9 +50,7 @@ def check_machine() -> list[Check]:
     checks.append(open_vswitch())
     if able:
         namespaces = _namespaces()
-        # What the kernel offers is tried in a network namespace.
-        kernel = _kernel() if namespaces.ok else _kernel_not_known()
-        checks += [namespaces, *_permissions(), *kernel]
+        checks += [namespaces, *_permissions(), *_kernel(namespaces)]
     return checks
 
 
@@ -262,7 +260,11 @@ FEATURES = {
 }
 
 
-def _kernel() -> list[Check]:
+def _kernel(namespaces: Check) -> list[Check]:
+    """Tries what the kernel offers, which takes a network namespace."""
+    if not namespaces.ok:
+        detail, mend = "not known: network namespaces cannot be made", "see `network namespaces`"
+        return [Check(name, False, detail, mend, required=False) for name in FEATURES]
     features = probes.kernel_features()
     refused = "not offered by this kernel: experiments that need it are refused"
     checks = []
@@ -273,8 +275,3 @@ def _kernel() -> list[Check]:
             detail = "offered by this kernel" if found else refused
             checks.append(Check(name, found, detail, mend, required=False))
     return checks
-
-
-def _kernel_not_known() -> list[Check]:
-    detail, mend = "not known: network namespaces cannot be made", "see `network namespaces`"
-    return [Check(name, False, detail, mend, required=False) for name in FEATURES]

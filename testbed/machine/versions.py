@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.metadata import PackageNotFoundError, distributions, requires, version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -66,13 +66,10 @@ def package_versions() -> dict[str, str]:
 
     A package that is not installed is left out.
     """
-    groups = entry_points()
     registering = {
-        each.dist.name
-        for group in groups.groups
-        if group.startswith("cbcb.")
-        for each in groups.select(group=group)
-        if each.dist
+        each.name
+        for each in distributions()
+        if any(entry.group.startswith("cbcb.") for entry in each.entry_points)
     }
     found = {}
     for name in (*required_packages(), *sorted(registering)):

@@ -217,13 +217,9 @@ def captures(run: RunData) -> Sheet:
                 "File": Cell(defect or "whole", bad=bool(defect)),
             }
         )
-    rows.sort(key=_faults, reverse=True)
+    faults = ("Dropped by the kernel", "Undecodable")
+    rows.sort(key=lambda row: (row["File"].bad, *(row[each].value for each in faults)), reverse=True)
     return Sheet(f"{len(rows)} captures, those with a fault first.", rows)
-
-
-def _faults(row: Row) -> tuple[bool, float, float]:
-    dropped, undecodable = row["Dropped by the kernel"].value, row["Undecodable"].value
-    return row["File"].bad, dropped or 0.0, undecodable or 0.0
 
 
 def _most(rows: list[Row], *headings: str) -> list[Row]:
