@@ -28,7 +28,7 @@ from captures.rundir.faults import read_faults
 from captures.rundir.oracle import read_oracle
 from router.runtime.client import Client
 from testbed.experiments.config.load import find_experiment
-from testbed.results.oracle.history import Application, read_history
+from testbed.results.oracle.history import Application, possible, read_history
 from testbed.support.names import port_device
 from tests.bench.kill_anywhere import Phases, kill_often
 from tests.support.command import CBCB, STATE, Cbcb, accounted, left_behind
@@ -116,7 +116,7 @@ def rows(run: RunLayout) -> list[Row]:
         row = before[-1]
         row.decided += answer["decided"] and sent_ns > row.ended_ns
         timeline = history.timelines[Application(answer["node"], answer["app"])]
-        if len(timeline.possible(sent_ns - _WINDOW_NS, max(sent_ns, row.ended_ns) + _WINDOW_NS)) > 1:
+        if len(possible(timeline, sent_ns - _WINDOW_NS, max(sent_ns, row.ended_ns) + _WINDOW_NS)) > 1:
             continue
         row.expected += 1
         at_ns = made.get((answer["node"], answer["app"], answer["source"], answer["seq"]))

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -114,11 +113,8 @@ class Deliveries:
         if not due:
             return
         self._history.sendings = [one for one in self._history.sendings if one["t_ns"] >= before_ns]
-        for timeline in self._history.timelines.values():
-            timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
-        part = replace(self._history, sendings=sorted(due, key=itemgetter("requested_ns")))
         allowed: dict[tuple[int, int], set[Application]] = {(one["source"], one["seq"]): set() for one in due}
-        for answer in judge(part, self.window_s):
+        for answer in judge(replace(self._history, sendings=due), self.window_s):
             message = (answer["source"], answer["seq"])
             application = Application(answer["node"], answer["app"])
             allowed[message].add(application)

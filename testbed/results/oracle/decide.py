@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
+from operator import itemgetter
 
 from captures.rundir.faults import NEVER_NS
 from captures.rundir.oracle import OracleAnswer
 from router.records.applications import MessageSent
 from testbed.experiments.workload.constraints import PredicateIndex
-from testbed.results.oracle.history import Application, Filters, History
+from testbed.results.oracle.history import Application, Filters, History, possible
 from testbed.support.errors import reading
 
 
@@ -61,7 +62,7 @@ def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
     spans = list(_spans(history))
     with reading("records of applications"):
         index = PredicateIndex(span.filters for span in spans)
-    for sending in history.sendings:
+    for sending in sorted(history.sendings, key=itemgetter("requested_ns")):
         with reading(f"message {sending['source']}/{sending['seq']}"):
             selecting = [spans[number] for number in sorted(index.matching(sending["attributes"]))]
         yield from _judge_message(history, sending, selecting, window_ns)
@@ -84,8 +85,8 @@ def _answer(
 
 
 def _spans(history: History) -> Iterator[_Span]:
-    for application, timeline in sorted(history.timelines.items(), key=lambda pair: pair[0]):
-        settings = timeline.settings
+    for application, settings in sorted(history.timelines.items(), key=lambda pair: pair[0]):
+        settings.sort(key=lambda setting: setting.confirmed_ns)
         for this, following in zip_longest(settings, settings[1:]):
             ends = (following.requested_ns, following.confirmed_ns) if following else (NEVER_NS, NEVER_NS)
             yield _Span(application, this.filters, this.requested_ns, this.confirmed_ns, *ends)
@@ -123,7 +124,7 @@ def _judge_message(
         connected = reachable(application)
         expected = connected and any(span.confirmed_ns <= sent_ns < span.next_confirmed_ns for span in own)
         # Those of the application's settings that were possible and select the message are in `own`.
-        all_select = len(own) == len(history.timelines[application].possible(from_ns, to_ns))
+        all_select = len(own) == len(possible(history.timelines[application], from_ns, to_ns))
         decided = not trees_changed and (not connected or all_select)
         if expected or not decided:
             yield answer(application, expected=expected, decided=decided)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 from captures.rundir import RunLayout
@@ -44,24 +44,18 @@ class Setting:
     filters: Filters
 
 
-@dataclass
-class Timeline:
-    """The settings of an application, in order of time.
+def possible(settings: Sequence[Setting], from_ns: int, to_ns: int) -> range:
+    """Returns the positions of the settings that may have been in force at any time in [from_ns, to_ns].
 
-    Before the first, the application selects no message.
+    -1 stands for the time before the first setting, when the application selects no message. Between request
+    and confirmation of a setting, that setting and its predecessor are both possible.
+
+    Args:
+        settings: of an application, in order of time.
     """
-
-    settings: list[Setting] = field(default_factory=list)
-
-    def possible(self, from_ns: int, to_ns: int) -> range:
-        """Returns the positions of the settings that may have been in force at any time in [from_ns, to_ns].
-
-        -1 stands for the time before the first setting. Between request and confirmation of a setting, that
-        setting and its predecessor are both possible.
-        """
-        first = bisect_right(self.settings, from_ns, key=lambda setting: setting.confirmed_ns) - 1
-        last = bisect_right(self.settings, to_ns, key=lambda setting: setting.requested_ns) - 1
-        return range(first, max(first, last) + 1)
+    first = bisect_right(settings, from_ns, key=lambda setting: setting.confirmed_ns) - 1
+    last = bisect_right(settings, to_ns, key=lambda setting: setting.requested_ns) - 1
+    return range(first, max(first, last) + 1)
 
 
 #: The delivery of a message that its router was killed too soon to record: source, seq, application, time.
@@ -77,7 +71,7 @@ class History:
     `delays` those in which a router was stopped, so that frames waited in it.
     """
 
-    timelines: dict[Application, Timeline] = field(default_factory=dict)
+    timelines: dict[Application, list[Setting]] = field(default_factory=dict)
     sendings: list[MessageSent] = field(default_factory=list)
     tree_changes: list[tuple[int, int]] = field(default_factory=list)
     connectivity: Connectivity = field(default_factory=Connectivity)
@@ -111,9 +105,6 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
     for sending in history.sendings:
         deliveries.pop((sending["source"], sending["seq"]), None)
     history.unknown = [delivery for each in deliveries.values() for delivery in each.values()]
-    for timeline in history.timelines.values():
-        timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
-    history.sendings.sort(key=itemgetter("requested_ns"))
     if run.controller_log.exists():
         events = [event for _, event in read_controller(run.controller_log, unfinished=unfinished)]
         history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
@@ -129,6 +120,5 @@ def take_record(history: History, recorded: Recorded) -> None:
         history.sendings.append(record)
     elif recorded.change is not None:
         application = Application(record["node"], record["app"])
-        timeline = history.timelines.setdefault(application, Timeline())
-        change = recorded.change
-        timeline.settings.append(Setting(change.requested_ns, record["t_ns"], change.filters))
+        setting = Setting(recorded.change.requested_ns, record["t_ns"], recorded.change.filters)
+        history.timelines.setdefault(application, []).append(setting)

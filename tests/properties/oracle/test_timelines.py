@@ -24,7 +24,7 @@ from router.predicates.printer import predicate_to_json
 from router.records.applications import MessageSent
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.decide import judge
-from testbed.results.oracle.history import Application, History, Setting, Timeline
+from testbed.results.oracle.history import Application, History, Setting
 from tests.support.applications import message_sent
 from tests.support.predicate_worlds import HOSTILE_VALUES, constraints_of, predicates_of
 
@@ -33,14 +33,14 @@ Span = tuple[int, int]
 
 
 @st.composite
-def timelines(draw: st.DrawFn) -> Timeline:
+def timelines(draw: st.DrawFn) -> list[Setting]:
     """Settings that each select `a < bound`, or nothing; requests and confirmations in order, in 0..60 ns."""
     times = sorted(draw(st.lists(st.integers(0, 60), max_size=8, unique=True)))
     made = []
     for requested, confirmed in zip(times[::2], times[1::2], strict=False):
         bound = draw(st.none() | st.integers(0, 3))
         made.append(Setting(requested, confirmed, [] if bound is None else [[["a", "integer", "<", bound]]]))
-    return Timeline(made)
+    return made
 
 
 @st.composite
@@ -54,20 +54,20 @@ def selected(setting: Setting, value: Any) -> bool:
 
 
 def by_definition(
-    timeline: Timeline, sending: MessageSent, changes: Sequence[Span], stop: Span | None
+    timeline: list[Setting], sending: MessageSent, changes: Sequence[Span], stop: Span | None
 ) -> tuple[bool, bool]:
     value = sending["attributes"]["a"]
     begin, end = sending["requested_ns"] - WINDOW_NS, sending["t_ns"] + WINDOW_NS
     if stop is not None and stop[0] <= end and stop[1] >= begin:
         # The message, and predicates, may have waited in the stopped router.
         begin, end = min(begin, stop[0] - WINDOW_NS), max(end, stop[1] + WINDOW_NS)
-    confirmed = [s for s in timeline.settings if s.confirmed_ns <= sending["requested_ns"]]
+    confirmed = [s for s in timeline if s.confirmed_ns <= sending["requested_ns"]]
     expected = bool(confirmed) and selected(confirmed[-1], value)
     answers = set()
     for moment in range(begin, end + 1):
-        before = [s for s in timeline.settings if s.confirmed_ns <= moment]
+        before = [s for s in timeline if s.confirmed_ns <= moment]
         answers.add(bool(before) and selected(before[-1], value))
-        under_way = [s for s in timeline.settings if s.requested_ns <= moment < s.confirmed_ns]
+        under_way = [s for s in timeline if s.requested_ns <= moment < s.confirmed_ns]
         answers |= {selected(s, value) for s in under_way}
     changing = any(start <= end and stop >= begin for start, stop in changes)
     return expected, answers == {False} if changing else len(answers) == 1
@@ -81,7 +81,7 @@ def by_definition(
     st.none() | st.tuples(st.integers(0, 30), st.integers(30, 60)),
 )
 def test_every_pair_is_judged_by_the_definition(
-    drawn: list[Timeline], sent: list[MessageSent], change_times: list[int], stop: Span | None
+    drawn: list[list[Setting]], sent: list[MessageSent], change_times: list[int], stop: Span | None
 ) -> None:
     ordered = sorted(change_times)
     changes = list(zip(ordered[::2], ordered[1::2], strict=False))

@@ -22,7 +22,7 @@ from testbed.experiments.events.network import LinkDown, LinkUp
 from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint
 from testbed.results.oracle.connectivity import Connectivity, connectivity, merged, outages, tree_changes
 from testbed.results.oracle.decide import judge
-from testbed.results.oracle.history import Application, History, Setting, Timeline, read_history
+from testbed.results.oracle.history import Application, History, Setting, read_history
 from tests.support.applications import message_sent
 from tests.support.cases import cases_beside
 from tests.support.simulated import judged_run
@@ -105,7 +105,7 @@ def cut_off(at: float, selecting: bool = True, change: bool = False) -> tuple[bo
     """Node 0 sends to the application at node 1, which is cut off from second 20 to second 40."""
     parts = {20: {0: 0, 1: 1}, 40: {0: 0, 1: 0}}
     history = History(
-        {SINK: Timeline([setting(10, 10.1, BELOW_TEN if selecting else ABOVE_TEN)])},
+        {SINK: [setting(10, 10.1, BELOW_TEN if selecting else ABOVE_TEN)]},
         [sending(at)],
         [(round((at - 0.1) * S), round(at * S))] if change else [],
         Connectivity([(at_s * S, each, frozenset(), frozenset()) for at_s, each in parts.items()]),

@@ -152,7 +152,7 @@ def test_first_predicates_after_second_0_are_set_at_once_and_hold_no_message(
     """Those of second 0 are set a millisecond apart, and the first message waits for the last of them."""
     workload = WORKLOAD.replace("first_message_s = 10", f"first_message_s = 0\nfirst_predicate_s = {first_s}")
     history = read_history(RunLayout(_simulate(tmp_path, RING + workload)))
-    first = sorted(timeline.settings[0].requested_ns for timeline in history.timelines.values())
+    first = sorted(timeline[0].requested_ns for timeline in history.timelines.values())
     sent = min(each["requested_ns"] for each in history.sendings)
     assert len(first) == 5
     assert [b - a for a, b in pairwise(first)] == [0 if first_s else 1_000_000] * 4
