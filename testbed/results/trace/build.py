@@ -25,32 +25,6 @@ from testbed.results.recordings import Decision, decision
 from testbed.results.trace import Branch, Listed, Pruned, Receiver, Stop, Trace
 
 
-def _ports(database: Database, frames: str, key: list[int]) -> dict[int, set[int]]:
-    found: defaultdict[int, set[int]] = defaultdict(set)
-    for node, destination in database.execute(
-        f"select distinct node, destination {frames} and direction = 'from_router'", key
-    ).fetchall():
-        found[node] |= ports_of(destination.to_bytes(6, "big"))
-    return found
-
-
-def _receivers(database: Database, key: list[int], sent_ns: int) -> dict[int, list[Receiver]]:
-    rows = database.execute(
-        "select coalesce(o.node, d.node), coalesce(o.app, d.app), d.first_ns, coalesce(d.times, 0), "
-        "coalesce(o.expected, false), coalesce(o.decided, true) from "
-        "(select * from oracle where source = ? and seq = ?) o full join "
-        "(select node, app, min(t_ns) first_ns, count(*) times from applications "
-        "where event = 'deliver' and source = ? and seq = ? group by node, app) d "
-        "on o.node = d.node and o.app = d.app order by 1, 2",
-        [*key, *key],
-    ).fetchall()
-    found: defaultdict[int, list[Receiver]] = defaultdict(list)
-    for node, app, first_ns, times, expected, decided in rows:
-        delay_s = None if first_ns is None else (first_ns - sent_ns) / 1e9
-        found[node].append(Receiver(app, delay_s, times, expected, decided))
-    return found
-
-
 def trace(run: Path, database: Database, message: Listed, *, live: bool = False) -> Trace:
     """Returns the trace of a message.
 
@@ -96,7 +70,11 @@ class _Builder:
             self.children[node] = list(zip(interfaces, children, strict=True))
             self.off_tree |= {(node, child) for child in off_tree}
         #: Node -> interfaces that its frames named.
-        self.ports = _ports(database, frames, key)
+        self.ports: defaultdict[int, set[int]] = defaultdict(set)
+        for node, destination in database.execute(
+            f"select distinct node, destination {frames} and direction = 'from_router'", key
+        ).fetchall():
+            self.ports[node] |= ports_of(destination.to_bytes(6, "big"))
         #: (from, to) -> time of its first capture on that link, and number of captures of each frame.
         self.crossed: dict[tuple[int, int], tuple[int, int]] = {
             (u, v): (first_ns, times)
@@ -117,7 +95,17 @@ class _Builder:
                 key,
             ).fetchall()
         }
-        self.receivers = _receivers(database, key, self.sent_ns)
+        self.receivers: defaultdict[int, list[Receiver]] = defaultdict(list)
+        for node, app, first_ns, *rest in database.execute(
+            "select coalesce(o.node, d.node), coalesce(o.app, d.app), d.first_ns, coalesce(d.times, 0), "
+            "coalesce(o.expected, false), coalesce(o.decided, true) from "
+            "(select * from oracle where source = ? and seq = ?) o full join "
+            "(select node, app, min(t_ns) first_ns, count(*) times from applications "
+            "where event = 'deliver' and source = ? and seq = ? group by node, app) d "
+            "on o.node = d.node and o.app = d.app order by 1, 2",
+            [*key, *key],
+        ).fetchall():
+            self.receivers[node].append(Receiver(app, self._after(first_ns), *rest))
         #: (node, interface) -> predicates of its rows at the end of the run.
         self.tables: dict[tuple[int, int], list[str]] = {
             (node, interface): predicates
@@ -160,7 +148,7 @@ class _Builder:
         if stop.arrived_s is None:
             return
         node = stop.node
-        stop.receivers = self.receivers.get(node, [])
+        stop.receivers = self.receivers[node]
         # A recording that is being written ends anywhere.
         seq = self.listed.seq % (1 << 64)
         found = None if self.live else decision(self.run, node, self.listed.source, seq)
@@ -171,7 +159,7 @@ class _Builder:
         # Links that the message crossed without an entry of a table.
         ways = [*ways, *((0, v) for u, v in self.crossed if u == node and v not in known)]
         for interface, to in ways:
-            sent = interface in self.ports.get(node, ())
+            sent = interface in self.ports[node]
             crossed_ns, times = self.crossed.get((node, to if to is not None else -1), (None, 0))
             pruned = None
             if not sent and crossed_ns is None:
