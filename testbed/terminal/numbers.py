@@ -120,15 +120,12 @@ def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         entry = made.get(name) or {}
         known = any(entry.values())
         expected, found = (entry.get(key) if known else None for key in ("expected", "found"))
-        differences = [_in_words(difference) for difference in entry.get("differences") or []]
+        differences = [
+            f"{each['where']}: {each['expected']} there, {each['found']} accounted"
+            for each in entry.get("differences") or []
+        ]
         agrees = expected == found and not differences if known else None
         row = {"name": meaning, "expected": expected, "found": found, "agrees": agrees}
         row["why"] = f": {no_tshark}" if no_tshark and name == "tshark" else ""
         rows.append(row | {"differences": differences})
     return rows
-
-
-def _in_words(difference: Any) -> str:
-    if isinstance(difference, Mapping):
-        return f"{difference['where']}: {difference['expected']} there, {difference['found']} accounted"
-    return str(difference)

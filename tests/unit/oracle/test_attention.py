@@ -109,7 +109,7 @@ def test_deliveries_are_counted_by_where_the_publication_was() -> None:
     whences = ("dpt", "remote", "dpt", "upload")
     history = history_of([delivered(1.0, seq, whence=each) for seq, each in enumerate(whences)])
     assert history.deliveries_from() == {"upload": 1, "ppt": 0, "dpt": 2, "opt": 0, "remote": 1}
-    assert history.remote.tolist() == [False, True, False, False]
+    assert [ORIGINS[each] for each in history.whence] == [*whences]
     assert tuple(each.value for each in Origin) == ORIGINS
     with pytest.raises(ValueError, match="whence: 'nowhere'; expected upload or ppt or dpt or opt or remote"):
         history_of([delivered(1.0, 1, whence="nowhere")])

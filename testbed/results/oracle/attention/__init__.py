@@ -23,7 +23,6 @@ UNKNOWN = -1
 #: it, in an index, or another router sent it. The oracle imports nothing of the router; a test compares them
 #: with `router.protocol.services.attention.Origin`.
 ORIGINS = ("upload", "ppt", "dpt", "opt", "remote")
-_REMOTE = ORIGINS.index("remote")
 
 
 @dataclass(slots=True)
@@ -97,12 +96,6 @@ class History:
         """Whether records name both round and publication, for each delivery."""
         known: Booleans = (self.round_of != UNKNOWN) & (self.publication_of != UNKNOWN)
         return known
-
-    @property
-    def remote(self) -> Booleans:
-        """Whether another router sent the publication, for each delivery."""
-        remote: Booleans = self.whence == _REMOTE
-        return remote
 
     def deliveries_from(self) -> dict[str, int]:
         """Returns the deliveries by where the router had the publication."""

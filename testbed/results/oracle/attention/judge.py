@@ -28,7 +28,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention import Booleans, Collector, Floats, History, Integers, Round
+from testbed.results.oracle.attention import ORIGINS, Booleans, Collector, Floats, History, Integers, Round
 from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
 from testbed.results.oracle.connectivity import tree_changes
 
@@ -76,7 +76,7 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
     count = len(history.rounds)
     of_round, publications = history.round_of[known], history.publication_of[known]
     got = np.bincount(of_round, minlength=count)
-    remote = np.bincount(of_round[history.remote[known]], minlength=count)
+    remote = np.bincount(of_round[history.whence[known] == ORIGINS.index("remote")], minlength=count)
     last = np.full(count, -np.inf)
     np.maximum.at(last, of_round, history.delivered_s[known])
     times = [history.uploaded_s[history.selects[history.content, p]] for p in range(len(history.predicates))]
