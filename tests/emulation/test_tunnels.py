@@ -17,7 +17,7 @@ from router.system import enter_network_namespace, returning_to_its_namespace
 from router.wire.header import ETHERTYPE
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces, run, run_inside
-from testbed.emulation.network.tunnels import Tunnel, largest_frames
+from testbed.emulation.network.tunnels import Tunnel
 from testbed.machine.probes import kernel_features
 from testbed.support.run_state import ProcessId
 from tests.support.polling import wait_for
@@ -40,7 +40,7 @@ def machines() -> Iterator[dict[str, EmulatedNetwork]]:
         for place, own, other in (one, "10.99.0.1", "10.99.0.2"), (two, "10.99.0.2", "10.99.0.1"):
             run_inside(place, ["ip", "-batch", "-"], f"address add {own}/24 dev u\nlink set u up\n")
             (folder / own).mkdir()
-            nodes, tunnel = [[0, 1], [2, 3]][places.index(place)], Tunnel(own, other, 0xCBCB01, 4789)
+            nodes, tunnel = [[0, 1], [2, 3]][places.index(place)], Tunnel(own, other, 0xCBCB01)
             here = partial(EmulatedNetwork, nodes=nodes, tunnels={1: tunnel})
             part = parts[place] = here(line(4), folder / own, "user", kernel_features())
             stack.callback(part.stop)
@@ -51,11 +51,14 @@ def machines() -> Iterator[dict[str, EmulatedNetwork]]:
         yield parts
 
 
-def test_the_network_between_machines_bounds_the_frames(machines: dict[str, EmulatedNetwork]) -> None:
-    for mtu, largest in ((1500, 1464), (1550, 1514)):
+def test_a_full_frame_passes_or_is_missing(machines: dict[str, EmulatedNetwork]) -> None:
+    for mtu, missing in ((1549, {1: 1500}), (1550, {})):
         for place in machines:
             run_inside(place, ["ip", "link", "set", "u", "mtu", str(mtu)])
-        assert largest_frames([part.probes for part in machines.values()]) == {1: largest}
+        for part in machines.values():
+            part.probes.send()
+        # The MTU is that with which the tunnel was made.
+        assert [part.probes.missing() for part in machines.values()] == [missing, missing]
 
 
 def _host(part: EmulatedNetwork, node: int) -> socket.socket:

@@ -187,8 +187,9 @@ class EmulatedNetwork:
                 case [(at_u, u), (at_v, v)]:
                     lines.append(f"link add {u} netns {at_u} type veth peer name {v} netns {at_v}")
                 case [(namespace, device)]:
-                    lines.append(self._tunnels[link.index].line(device, namespace))
-                    probes.append((namespace, partial(self.probes.listen, link.index, device)))
+                    tunnel = self._tunnels[link.index]
+                    lines.append(tunnel.line(device, namespace))
+                    probes.append((namespace, partial(self.probes.listen, link.index, device, tunnel.mtu())))
         for node, host in self.host_namespaces.items():
             address = node_address(node).hex(":")
             lines.append(
