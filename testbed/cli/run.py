@@ -121,8 +121,10 @@ def _over_machines(
     from testbed.evaluation.sweeps.machines import cleaned, machines_for
 
     with machines_for(experiment, arguments.master, progress.note) as (spark, checked), cleaned(checked):
-        machines = sorted(map(Machine.of, checked.answers), key=lambda each: (each.name, each.key))
-        kernel = all(each.offer.datapath == "kernel" for each in machines)
+        machines = sorted(map(Machine.of, checked.answers))[: len(experiment.topology.nodes)]
+        if used := ", ".join(str(each) for each in machines if not each.free):
+            raise MachineError(f"another run has {used}")
+        kernel = all(each.datapath == "kernel" for each in machines)
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"

@@ -6,11 +6,14 @@ time (clock ticks since boot, /proc/<pid>/stat field 22) name a process uniquely
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -138,6 +141,19 @@ def claim(run_dir: Path) -> RunState:
         return state
     shutil.rmtree(made)
     raise RunError(f"no free run tag under {STATE_ROOT}: `cbcb clean` removes the remains of dead runs")
+
+
+@contextmanager
+def whole_machine() -> Iterator[bool]:
+    """Yields whether this process has the machine to itself, beside others that ask; until the block ends."""
+    STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
+    with (STATE_ROOT / "machine.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def only_ours(path: Path) -> bool:

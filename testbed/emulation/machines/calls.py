@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from operator import attrgetter
@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.support.errors import RunError
+
+#: Wall seconds after which a machine counts as frozen: no step of a run takes as long.
+_ANSWER_S = 900.0
 
 
 def serve(path: Path, root: object) -> Listener:
@@ -48,7 +51,8 @@ def _carry_out(connection: Connection, root: object) -> None:
 class Remote:
     """An object at the other end of a socket: `remote.network.stop()` calls what is there under that name.
 
-    Raises what the call raises, and RunError if the process has ended.
+    Raises what the call raises, with the name of the socket before a text, and RunError if nobody answers;
+    then later calls fail at once.
     """
 
     def __init__(self, path: Path, name: str = "", own: threading.local | None = None) -> None:
@@ -63,10 +67,15 @@ class Remote:
             if not hasattr(self._own, "connection"):
                 self._own.connection = Client(str(self._path))
             self._own.connection.send((self._name, arguments, named))
+            if not self._own.connection.poll(_ANSWER_S):
+                raise TimeoutError
             result, error = self._own.connection.recv()
-        except (EOFError, ConnectionError) as ended:
+        except (EOFError, OSError) as ended:
+            self._path.unlink(missing_ok=True)
             raise RunError(f"{self._path.name} does not answer") from ended
         if error is not None:
+            if len(error.args) == 1:
+                error.args = (f"{self._path.name}: {error}",)
             raise error
         return result
 
@@ -82,6 +91,7 @@ class Each:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         under_way = [self._pool.submit(remote, *arguments, **named) for remote in self._remotes]
+        wait(under_way)  # nothing goes on where a call fails
         return _joined([each.result() for each in under_way])
 
 

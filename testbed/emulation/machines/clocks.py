@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,8 @@ from testbed.support.errors import RunError
 #: Exchanges of a measurement, of which the fastest counts; wall seconds to the next one, and for an answer.
 EXCHANGES, INTERVAL_S, _ANSWER_S = 100, 5.0, 10.0
 _ANSWER = struct.Struct(">QQ")
+#: How far before the first measurement, and after the last, clocks are mapped.
+_FAR_NS = 10**15
 #: A wall time in a log: a field of a record, before its objects. It has 19 digits until the year 2286.
 _STAMP = rb'^\{(?:[^"{\n]++|"(?:[^"\\\n]++|\\.)*+")*?"%b": ?(\d{19})\b'
 _STAMPS = [re.compile(_STAMP % name, re.MULTILINE) for name in (b"t_ns", b"requested_ns")]
@@ -49,7 +51,7 @@ class Offset(NamedTuple):
 
 
 def measure(connection: socket) -> Offset:
-    """Measures the clocks of a machine over a stream, such as an `ssl.SSLSocket`; raises OSError."""
+    """Measures the clocks of a machine over a stream; raises OSError."""
     connection.settimeout(_ANSWER_S)
     before = sys.getswitchinterval()
     # Busy threads give way to an answer at once: with Python's 5 ms, all answers were read some ms too late.
@@ -61,12 +63,10 @@ def measure(connection: socket) -> Offset:
 
 
 def _exchange(connection: socket) -> Offset:
-    began_ns, answer = time.monotonic_ns(), b""
+    began_ns = time.monotonic_ns()
     connection.sendall(bytes(8))
-    while len(answer) < _ANSWER.size:
-        if not (part := connection.recv(_ANSWER.size - len(answer))):
-            raise ConnectionError("the machine tells its clock no more")
-        answer += part
+    if len(answer := connection.recv(_ANSWER.size)) != _ANSWER.size:
+        raise ConnectionError("the machine tells its clock no more")
     own_real_ns, ended_ns = time.time_ns(), time.monotonic_ns()
     monotonic_ns, real_ns = _ANSWER.unpack(answer)
     own_ns, bound_ns = (began_ns + ended_ns) // 2, (ended_ns - began_ns + 1) // 2
@@ -79,21 +79,25 @@ class ClockFit:
     Lines join the measurements, for NTP changes the drift; outside, that of the line through all holds.
 
     Attributes:
-        ahead_ns, drift: `Offset.ahead_ns` at first, and what it gains in a ns by the line through all.
+        drift: ns that the machine gains in a ns, by the line through all measurements.
         bound_ns: the greatest error between the first and the last measurement: the greatest half round trip,
             distance of a measurement from the line between its neighbours, and variation of the wall clocks.
         steps: settings of a wall clock, in words.
     """
 
-    def __init__(self, machine: str, offsets: Sequence[Offset]) -> None:
-        self._since_ns, self.ahead_ns, *_ = offsets[0]
+    def __init__(self, machine: object, offsets: Sequence[Offset]) -> None:
         self._best = min(offsets, key=lambda each: each.bound_ns)
         own, ahead, wall, own_wall, bound = np.array(offsets, np.int64).T
-        own, gained = own - own[0], ahead - ahead[0]
-        self.drift = float(np.polyfit(own, gained, 1)[0]) if len(own) > 1 else 0.0
-        self._own, self._other, self._rest = own, own + gained, gained - self.drift * own
+        self._since, own = np.array([own[0], own[0] + ahead[0]]), own - own[0]
+        other = own + ahead - ahead[0]
+        self.drift = float(np.polyfit(own, other - own, 1)[0]) if len(own) > 1 else 0.0
+        #: Knots of the map, since the first measurement.
+        self._own, self._other = (
+            np.concatenate([[-far], since, [since[-1] + far]])
+            for since, far in ((own, _FAR_NS), (other, _FAR_NS * (1 + self.drift)))
+        )
         share = (own[1:-1] - own[:-2]) / (own[2:] - own[:-2])
-        bend = np.abs(gained[1:-1] - gained[:-2] - share * (gained[2:] - gained[:-2])).max(initial=0)
+        bend = np.abs(other[1:-1] - other[:-2] - share * (other[2:] - other[:-2])).max(initial=0)
         self.bound_ns = 1 + int(bound.max() + bend + np.ptp(wall) + np.ptp(own_wall))
         self.steps = [
             f"the wall clock of {whose} was set by {jumps[at] / NS:+.6f} s by second {own[at + 1] / NS:.0f}"
@@ -103,22 +107,16 @@ class ClockFit:
 
     def to_other(self, own_ns: int) -> int:
         """The machine's CLOCK_MONOTONIC at a time of the driver's."""
-        since = own_ns - self._since_ns
-        gained = self.drift * since + float(np.interp(since, self._own, self._rest))
-        return own_ns + self.ahead_ns + round(gained)
+        passed = float(np.interp(own_ns - self._since[0], self._own, self._other))
+        return int(self._since[1]) + round(passed)
 
-    def to_driver(self, other_ns: Int64s) -> Int64s:
-        """The driver's CLOCK_MONOTONIC at times of the machine's."""
-        since = other_ns - (self._since_ns + self.ahead_ns)
-        passed = (since - np.interp(since, self._other, self._rest)) / (1 + self.drift)
-        own: Int64s = self._since_ns + np.rint(passed).astype(np.int64)
-        return own
-
-    def wall_to_driver(self, wall_ns: Int64s) -> Int64s:
-        """The driver's wall clock at times of the machine's; raises RunError if one of both was set."""
+    def to_driver(self, wall_ns: Int64s) -> Int64s:
+        """The driver's wall clock at times of the machine's; raises RunError if a wall clock was set."""
         if self.steps:
             raise RunError("; ".join(self.steps))
-        return self.to_driver(wall_ns - self._best.wall_ns) + self._best.own_wall_ns
+        passed = np.interp(wall_ns - self._best.wall_ns - self._since[1], self._other, self._own)
+        own: Int64s = self._since[0] + self._best.own_wall_ns + np.rint(passed).astype(np.int64)
+        return own
 
     def piece(self, piece: Piece) -> Piece:
         """A piece of the experiment clock of the driver's page, for the machine's page."""
@@ -128,25 +126,36 @@ class ClockFit:
 class Clocks(Thread):
     """Measures machines over a connection to each, at once, every `INTERVAL_S`, and at the end.
 
-    Raises OSError if a machine does not answer at once. One that later answers no more is in `lost`.
+    Args:
+        measured: is called after each measurement but the first, in this thread; it may raise RunError.
+
+    Attributes:
+        lost: machines that answer no more, and why.
     """
 
-    def __init__(self, connections: Mapping[str, socket]) -> None:
+    def __init__(self, connections: Mapping[Any, socket], measured: Callable[[], None]) -> None:
         super().__init__(name="clocks", daemon=True)
-        self._connections, self.lost, self._over = connections, dict[str, OSError](), Event()
-        self._offsets = {machine: [measure(each)] for machine, each in connections.items()}
+        self._connections, self._measured = connections, measured
+        self.lost, self._over = dict[Any, OSError](), Event()
+        self._offsets: dict[Any, list[Offset]] = {machine: [] for machine in connections}
+        self._measure()
         self.start()
 
     def run(self) -> None:
         while not self._over.is_set():
             self._over.wait(INTERVAL_S)
-            for machine in self._connections.keys() - self.lost.keys():
-                try:
-                    self._offsets[machine].append(measure(self._connections[machine]))
-                except OSError as error:
-                    self.lost[machine] = error
+            self._measure()
+            with suppress(RunError):  # a machine is lost, which the runner finds out
+                self._measured()
 
-    def fit(self, machine: str) -> ClockFit:
+    def _measure(self) -> None:
+        for machine in self._connections.keys() - self.lost.keys():
+            try:
+                self._offsets[machine].append(measure(self._connections[machine]))
+            except OSError as error:
+                self.lost[machine] = error
+
+    def fit(self, machine: object) -> ClockFit:
         """The map by the measurements so far."""
         return ClockFit(machine, tuple(self._offsets[machine]))
 
@@ -180,7 +189,7 @@ def map_files(part: RunLayout, run: RunLayout, fit: ClockFit) -> None:
 def _map_log(_: Path, data: Any, fit: ClockFit) -> None:
     stamps = np.ndarray(len(data) - 18, "S19", data, strides=(1,))
     for at in _together(match.start(1) for field in _STAMPS for match in field.finditer(data)):
-        stamps[at] = fit.wall_to_driver(stamps[at].astype(np.int64))
+        stamps[at] = fit.to_driver(stamps[at].astype(np.int64))
 
 
 def _map_capture(_: Path, data: Any, fit: ClockFit) -> None:
@@ -195,13 +204,13 @@ def _map_capture(_: Path, data: Any, fit: ClockFit) -> None:
 
     for at in _together(records()):
         time_ns = numbers[at].astype(np.int64) * NS + numbers[at + 4]
-        numbers[at], numbers[at + 4] = np.divmod(fit.wall_to_driver(time_ns), NS)
+        numbers[at], numbers[at + 4] = np.divmod(fit.to_driver(time_ns), NS)
 
 
 def _map_recording(path: Path, data: Any, fit: ClockFit) -> None:
     numbers = np.ndarray(len(data) - 7, "<i8", data, strides=(1,))
     at = np.fromiter(Recording(path).wall_clocks(), np.int64)
-    numbers[at] = fit.wall_to_driver(numbers[at])
+    numbers[at] = fit.to_driver(numbers[at])
 
 
 def _together(places: Iterator[int]) -> Iterator[Int64s]:

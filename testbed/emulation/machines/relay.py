@@ -127,13 +127,8 @@ def _notice_the_end(writer: StreamWriter) -> None:
     """Has the kernel end a connection to a machine that has not answered for ten seconds."""
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        (socket.TCP_KEEPIDLE, 4),
-        (socket.TCP_KEEPINTVL, 2),
-        (socket.TCP_KEEPCNT, 3),
-        (socket.TCP_USER_TIMEOUT, 10_000),
-    ):
-        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+    for name, value in ("KEEPIDLE", 4), ("KEEPINTVL", 2), ("KEEPCNT", 3), ("USER_TIMEOUT", 10_000):
+        connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{name}"), value)
 
 
 async def _receive(frames: AsyncIterator[bytes], near: StreamWriter) -> None:

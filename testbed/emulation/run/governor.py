@@ -148,7 +148,7 @@ BRING_UP_RATE = 1.0
 #: A lower rate is announced this long before it takes effect, so that few readers are ahead of it.
 _SHORT_LEAD_S = 0.005
 #: As long as it takes to tell other machines.
-_FOLLOWED_LEAD_S = 0.05
+FOLLOWED_LEAD_S = 0.05
 
 
 class EmulationClock:
@@ -158,7 +158,6 @@ class EmulationClock:
         run: the run folder, to which the pieces are written.
         path: the file of the page, which must not exist.
         nodes: number of routers, whose slots are the first.
-        first: the first piece; None: begins now.
 
     Attributes:
         meters: of all parts that write to the page.
@@ -168,11 +167,11 @@ class EmulationClock:
         OSError: the file cannot be made.
     """
 
-    def __init__(self, run: RunLayout, path: Path, nodes: int, first: Piece | None = None) -> None:
+    def __init__(self, run: RunLayout, path: Path, nodes: int) -> None:
         self.path = path
         self._run = run
         self.followers: list[Callable[[Piece], None]] = []
-        self.page = ClockPage.create(path, nodes + 3, first or Piece(time.monotonic_ns(), 0.0, BRING_UP_RATE))
+        self.page = ClockPage.create(path, nodes + 3, Piece(time.monotonic_ns(), 0.0, BRING_UP_RATE))
         self.clock = SharedClock(self.page)
         self.captures_slot, self.controller_slot = nodes + 1, nodes + 2
         self.meters = [Meter(self.page.slot(slot)) for slot in range(nodes + 3)]
@@ -205,7 +204,7 @@ class EmulationClock:
         """Announces another rate of the workload: a higher one for half a wall second from now, a lower one
         for now.
         """
-        short_s = _FOLLOWED_LEAD_S if self.followers else _SHORT_LEAD_S
+        short_s = FOLLOWED_LEAD_S if self.followers else _SHORT_LEAD_S
         piece = self._announce(rate, LEAD_S if rate > self.clock.rate else short_s)
         if piece is not None:
             self._log(piece)

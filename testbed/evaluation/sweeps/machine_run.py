@@ -9,7 +9,6 @@ machine that cannot emulate ends with the status of `MachineError`, a machine th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pickle
@@ -34,7 +33,7 @@ from testbed.machine.versions import code_digest, source_version, states_of
 from testbed.results.archive import SUFFIX, export_run
 from testbed.support.errors import MachineError
 from testbed.support.processes import end_like_ctrl_c, find_administration
-from testbed.support.run_state import STATE_ROOT
+from testbed.support.run_state import whole_machine
 from testbed.terminal import reported
 from testbed.terminal.progress import Progress
 
@@ -57,12 +56,8 @@ def main(action: str) -> int:
             _checked(*request)
             answer.write(pickle.dumps(offer()))
         else:
-            STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
-            with (STATE_ROOT / "machine.lock").open("w") as lock:
-                # A run whose task has been killed holds the lock until its network is down.
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
+            with whole_machine() as free:
+                if not free:  # perhaps a run whose task has been killed takes its network down
                     return os.EX_TEMPFAIL
                 (job,) = _checked(*request)
                 clean_dead_runs()
