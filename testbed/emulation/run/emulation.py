@@ -67,9 +67,6 @@ from testbed.support.run_state import RunState
 from testbed.terminal.numbers import clock as shown_time
 from testbed.terminal.progress import Progress
 
-#: Wall seconds that a barrier of the whole network may take: a base and a share for each router.
-_BARRIER_S = 30.0
-_BARRIER_PER_ROUTER_S = 0.5
 #: The routers' parent compiles the matching engine if its sources have changed, in about 12 s of CPU time.
 _COMPILING_S = 120.0
 #: Further wall seconds, for each router, after the end in which the network must have become quiet.
@@ -156,10 +153,6 @@ def emulate(
                 emulation.abandon()
         write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
     return run_dir
-
-
-#: The engine that needs no compiled code.
-_NO_ENGINE = "naive"
 
 
 class Emulation:

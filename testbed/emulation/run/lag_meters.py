@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psutil
 
@@ -79,18 +79,6 @@ KEEPS_UP_S = 0.05
 _PROBE_S = 0.1
 
 
-class Look(NamedTuple):
-    """Measurements since the last look.
-
-    Attributes:
-        lag_wall_s: greatest lag, wall seconds.
-        idle: share of the processors' time that was idle, 0 to 1.
-    """
-
-    lag_wall_s: float
-    idle: float
-
-
 class LagMeters:
     """The lag of parts.
 
@@ -120,11 +108,12 @@ class LagMeters:
         """Whether no part that measures itself was late since the last look."""
         return all(meter.recent < KEEPS_UP_S for meter in self._meters)
 
-    def look(self) -> Look:
+    def look(self) -> tuple[float, float]:
+        """Returns what was since the last look: the greatest lag, wall seconds, and the share of the
+        processors' time that was idle, 0 to 1."""
         self._switches.late(self._probe.lag_s(_PROBE_S), self._clock.clock)
         before, self._busy = self._busy, psutil.cpu_times()
-        lag = max(meter.take_recent() for meter in self._own.values())
-        return Look(lag, _idle(before, self._busy))
+        return max(meter.take_recent() for meter in self._own.values()), _idle(before, self._busy)
 
     def keep(self) -> None:
         """Keeps what was measured so far, for `restore`."""

@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 
-from captures.rundir.measures import Answers, LagReport
+from captures.rundir.measures import Answers, LagReport, PartLag
 from testbed.emulation.run.governor import EmulationClock, Governor, Limits, Seen
 from testbed.emulation.run.lag_meters import KEEPS_UP_S, LagMeters
 from testbed.support.errors import RunError
@@ -107,7 +107,8 @@ class LagWatch:
         with self._lock:
             self._excused = False
             for meters in self._meters:
-                meters.restore()
+                with suppress(RunError):  # its machine is lost
+                    meters.restore()
 
     def report(self, answer_delays_s: Sequence[float]) -> LagReport:
         """The greatest lags of all parts until now.
@@ -116,11 +117,15 @@ class LagWatch:
             answer_delays_s: wall seconds from each request of an application to its answer.
         """
         self._restore()
+        parts: list[PartLag] = []
+        for meters in self._meters:
+            with suppress(RunError):
+                parts += meters.report()
         return LagReport(
             from_s=self._from_s or 0.0,
             bound_s=self._limits.bound_s,
             bound_wall_s=self._limits.bound_wall_s,
-            parts=[part for meters in self._meters for part in meters.report()],
+            parts=parts,
             answers=_answers(answer_delays_s),
         )
 
@@ -134,8 +139,8 @@ class LagWatch:
         while not self._over:
             self._wake.wait(_PERIOD_S)
             self._wake.clear()
-            looks = [meters.look() for meters in self._meters]
-            lag = max(look.lag_wall_s for look in looks)
+            lags, idles = zip(*(meters.look() for meters in self._meters), strict=True)
+            lag = max(lags)
             back = not self._away and time.monotonic() - self._back_at > _BACK_S
             if self._excused and back and lag < KEEPS_UP_S:
                 self._restore()
@@ -152,7 +157,7 @@ class LagWatch:
                 now_s = self._clock.now_s
                 done, due = bisect_right(self._due_s, looked_s), bisect_right(self._due_s, now_s)
                 next_s = self._due_s[due] - now_s if due < len(self._due_s) else math.inf
-                idle, in_force = min(look.idle for look in looks), self._clock.clock.rate
+                idle, in_force = min(idles), self._clock.clock.rate
                 rate = self._governor.decide(
                     Seen(time.monotonic(), lag, idle, in_force, items=due - done, next_s=next_s)
                 )

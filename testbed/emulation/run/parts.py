@@ -93,7 +93,7 @@ class RunningParts:
             case "switches", int():
                 self.site.at(node).kill_daemon(node, SWITCHES)
             case "switch", int():
-                self.site.at(node).remove_switch(node)
+                self.site.at(node).network.daemons.remove_bridge(node)
             case "database", int():
                 self.site.at(node).kill_daemon(node, DATABASE)
 
@@ -109,7 +109,7 @@ class RunningParts:
             case "switches", int():
                 self.site.at(node).restart_daemon(node, SWITCHES)
             case "switch", int():
-                self.site.at(node).add_switch(node)
+                self.site.at(node).network.add_switch(node)
             case "database", int():
                 self.site.at(node).restart_daemon(node, DATABASE)
                 # The switches connect to it after seconds, in which the workload goes on.
@@ -121,7 +121,7 @@ class RunningParts:
 
     def _database_back(self, node: int) -> None:
         with suppress(RunError, OSError):  # a daemon that has ended is found by others
-            self.site.at(node).wait_for_database(node)
+            self.site.at(node).network.wait_for_database(node)
         self._note("started", "database", node)
         self.watch.over()
 
@@ -162,7 +162,7 @@ class RunningParts:
     def release(self) -> None:
         """Lets every process go on that is stopped or has no descriptor; the run is taken down."""
         for exhausted in list(self._exhausted):
-            with suppress(OSError, RunError):
+            with suppress(OSError, RunError, KeyError):
                 self.replenish(exhausted)
         for part, node in self._back:
             with suppress(OSError, RunError, KeyError):
@@ -173,7 +173,7 @@ class RunningParts:
             if part == "controller":
                 os.kill(self.controller.child.pid, number)
             else:
-                self.site.at(node or 0).signal(node, number)
+                (self.site if node is None else self.site.at(node)).signal(node, number)
 
     def _moment(self) -> _Moment:
         return time.time_ns(), self.clock.now_s

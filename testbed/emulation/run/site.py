@@ -44,16 +44,13 @@ from testbed.support.processes import wait_until
 from testbed.support.run_state import RunState
 from testbed.support.usage import proportional_bytes
 
-#: Wall seconds that a barrier of the whole network may take: a base and a share for each router.
-_BARRIER_S = 30.0
-_BARRIER_PER_ROUTER_S = 0.5
 #: The engine that needs no compiled code.
 _NO_ENGINE = "naive"
 
 
 def barrier_s(nodes: int) -> float:
     """Returns the wall seconds that a barrier of a network of so many nodes may take."""
-    return _BARRIER_S + _BARRIER_PER_ROUTER_S * nodes
+    return 30.0 + 0.5 * nodes
 
 
 class Site:
@@ -69,7 +66,7 @@ class Site:
         tunnels: of links to nodes of other machines, by the link's index.
 
     Attributes:
-        lags: of routers, switches and captures, from `start_routers` on.
+        lag: of routers, switches and captures, from `start_routers` on.
     """
 
     def __init__(
@@ -99,7 +96,7 @@ class Site:
         # They come into being one after the other.
         self.routers: Routers
         self.captures: CaptureSet
-        self.lags: list[LagMeters] = []
+        self.lag: LagMeters
         self._baseline: SwitchCounters = {}
         #: Node -> when its router was killed last.
         self._killed_ns: dict[int, int] = {}
@@ -137,7 +134,12 @@ class Site:
             ("router", node): self._clock.routers[node] for node in self.network.nodes
         }
         meters["captures", None] = self._clock.captures
-        self.lags.append(LagMeters(self._clock, meters, self.network.daemons.controls))
+        self.lag = LagMeters(self._clock, meters, self.network.daemons.controls)
+
+    @property
+    def lags(self) -> list[LagMeters]:
+        """By machine."""
+        return [self.lag]
 
     def not_ready(self) -> list[int]:
         """Returns the nodes whose routers have not opened their sockets.
@@ -236,15 +238,6 @@ class Site:
 
     def restart_daemon(self, node: int, command: str) -> None:
         self._state.add_processes(self.network.restart_daemon(node, command))
-
-    def wait_for_database(self, node: int) -> None:
-        self.network.wait_for_database(node)
-
-    def remove_switch(self, node: int) -> None:
-        self.network.daemons.remove_bridge(node)
-
-    def add_switch(self, node: int) -> None:
-        self.network.add_switch(node)
 
     def exhaust(self, node: int) -> tuple[int, int]:
         """Leaves the router of a node no free file descriptor; returns its limits of before.
