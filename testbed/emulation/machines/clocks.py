@@ -87,6 +87,8 @@ class ClockFit:
 
     def __init__(self, machine: object, offsets: Sequence[Offset]) -> None:
         self._best = min(offsets, key=lambda each: each.bound_ns)
+        # The others came while a machine was busy.
+        offsets = [each for each in offsets if each.bound_ns <= 4 * self._best.bound_ns]
         own, ahead, wall, own_wall, bound = np.array(offsets, np.int64).T
         self._since, own = np.array([own[0], own[0] + ahead[0]]), own - own[0]
         other = own + ahead - ahead[0]

@@ -180,7 +180,7 @@ class Sites:
             listener.bind(str(report))
             listener.listen(len(orders))
             listener.settimeout(ALIVE_S)
-            own = self._spark.sparkContext.getConf().get("spark.driver.host", "")
+            own = str(self._spark.sparkContext.getConf().get("spark.driver.host"))
             self._relay = Relay(own, IDENTITY, trusted, self._run.relay_errors)
             self._relay.add({REPORT: report, CONTROLLER: self._state.controller}, {})
             order = pickle.dumps(((own, self._relay.port), trusted, orders))

@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+from testbed.support.errors import RunError
+
 #: Bytes of the largest frame of a host with its Ethernet header, and of its outer packet.
 FULL_FRAME, NEEDED_MTU = 1514, 1550
 #: Probes that are sent, since networks lose some, and wall seconds in which one must have arrived.
@@ -36,9 +38,16 @@ class Tunnel:
     vni: int
 
     def mtu(self) -> int:
-        """Returns the MTU of the way to the other machine, as far as this machine knows."""
+        """Returns the MTU of the way to the other machine, as far as this machine knows.
+
+        Raises:
+            RunError: there is no way.
+        """
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
-            way.connect((self.remote, PORT))
+            try:
+                way.connect((self.remote, PORT))
+            except OSError as error:
+                raise RunError(f"from {self.local} to {self.remote}: {error.strerror}") from error
             return way.getsockopt(socket.IPPROTO_IP, _IP_MTU)
 
     def line(self, device: str, namespace: str) -> str:
