@@ -180,11 +180,15 @@ class Inputs:
 
     @property
     def lossy_links(self) -> frozenset[int]:
-        """Indices of the links that a command or an event of the experiment made lose or double frames."""
+        """Indices of the links that a command or an event of the experiment made lose or double frames, and
+        of those between machines, whose ends go down one after the other."""
+        places = enumerate(self.manifest.get("machines", ()))
+        at = {node: number for number, machine in places for node in machine["nodes"]}
+        cut = {each.index for each in self.topology.links if at.get(each.u) != at.get(each.v)}
         events = self.experiment.get("events", [])
         ends = [each.get("link") for each in events if each.get("loss_percent") or _doubles(each)]
         by_events = {link.index for link in self.topology.links if _among(link, ends)}
-        return lossy_links(self.run) | by_events
+        return lossy_links(self.run) | by_events | (set() if self.calm else cut)
 
     @property
     def calm(self) -> bool:

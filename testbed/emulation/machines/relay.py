@@ -17,7 +17,7 @@ import sys
 import time
 from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -183,15 +183,13 @@ async def _run(address: str, identity: Path) -> None:
             far[1].close()
 
     server = await asyncio.start_server(partial(relay, None), address, backlog=_BACKLOG)
-    with ExitStack() as made:
-        put(port := server.sockets[0].getsockname()[1], flush=True)
-        while line := await lines.readline():
-            added, forwards = json.loads(line)
-            targets |= added
-            for path, to in forwards.items():
-                await asyncio.start_unix_server(partial(relay, to), path, backlog=_BACKLOG)
-                made.callback(Path(path).unlink, missing_ok=True)
-            put(port, flush=True)
+    put(port := server.sockets[0].getsockname()[1], flush=True)
+    while line := await lines.readline():
+        added, forwards = json.loads(line)
+        targets |= added
+        for path, to in forwards.items():
+            await asyncio.start_unix_server(partial(relay, to), path, backlog=_BACKLOG)
+        put(port, flush=True)
 
 
 if __name__ == "__main__":

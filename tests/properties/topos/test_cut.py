@@ -47,7 +47,6 @@ def _tunnels(topology: Topology, found: Sequence[Sequence[int]]) -> int:
 def test_known_cuts_and_a_network_in_pieces() -> None:
     assert shares(grid(3, 4), [1, 1]) == [(2, 3, 6, 7, 10, 11), (0, 1, 4, 5, 8, 9)]
     assert [len(share) for share in shares(line(10), [5, 3, 1, 0.001])] == [5, 3, 1, 1]
-    ports = {"u_port": 1, "v_port": 1}
-    links = (Link(0, 3, index=0, **ports), Link(1, 2, index=1, **ports))
+    links = tuple(Link(*ends, index=ends[0], u_port=1, v_port=1) for ends in ((0, 3), (1, 2)))
     pieces = Topology("pieces", tuple(map(Node, range(4))), links)
     assert _tunnels(pieces, shares(pieces, [1, 1])) == 0

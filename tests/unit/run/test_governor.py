@@ -168,12 +168,8 @@ def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spre
     clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", 1)
     clock.begin(1.0)
     wait_for(lambda: None if clock.now_s > 0 else "second 0 has not come")
-    with LagWatch(
-        clock,
-        [LagMeters(clock, {("router", 0): clock.routers[0]})],
-        SLOW_LIMITS,
-        Governor(SLOW_LIMITS, FIRST),
-    ) as watch:
+    meters = [LagMeters(clock, {("router", 0): clock.routers[0]})]
+    with LagWatch(clock, meters, SLOW_LIMITS, Governor(SLOW_LIMITS, FIRST)) as watch:
         for _ in range(2):
             clock.routers[0].late(late_s, clock.clock)
             wait_for(lambda: "nobody has looked" if clock.routers[0].recent else None)
