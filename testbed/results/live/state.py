@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -297,7 +297,16 @@ class LiveState:
         with self._lock:
             self.deliveries.take_controller(events)
             for event in events:
-                self._take_event(event)
+                self._network.take(event)
+                known = NETWORK_EVENTS.get(event["event"])
+                if known is None or known.sentence is None:
+                    continue
+                # Nodes that have names are shown with them.
+                named = {
+                    key: self._label(event[key]) for key in ("node", "u", "v") if event.get(key) is not None
+                }
+                text = known.sentence.format_map(defaultdict(lambda: "?", {**event, **named}))
+                self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
 
     def take_pieces(self, pieces: Sequence[ClockPiece]) -> None:
         if pieces:
@@ -365,17 +374,6 @@ class LiveState:
             return read_summary(RunLayout(self.run_dir))
         except RunFolderError:
             return None
-
-    def _take_event(self, event: Mapping[str, Any]) -> None:
-        name = event["event"]
-        self._network.take(event)
-        known = NETWORK_EVENTS.get(name)
-        if known is not None and known.sentence is not None:
-            # Nodes that have names are shown with them.
-            ends = {key: event[key] for key in ("node", "u", "v") if event.get(key) is not None}
-            named = {**event, **{key: self._label(node) for key, node in ends.items()}}
-            text = known.sentence.format_map(defaultdict(lambda: "?", named))
-            self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
 
     def _experiment_s(self, at_ns: int) -> float | None:
         return None if self._clock is None else round(self._clock.experiment_at(at_ns), 1)

@@ -85,7 +85,6 @@ class LiveView:
         self._progress = progress
         self._port = port
         self._control = control
-        self._errors = ""
         self._child: Child | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -97,9 +96,10 @@ class LiveView:
         """
         arguments = [str(run_dir), str(self._port), *(["control"] if self._control else [])]
         run = RunLayout(run_dir)
-        self._errors = run.relative(run.live_errors)
         self._child = Child("the live view", "testbed.results.live.view", arguments, run.live_errors, None)
-        self._thread = threading.Thread(target=self._follow, args=(self._child,), name="live", daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(self._child, run), name="live", daemon=True
+        )
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -116,13 +116,14 @@ class LiveView:
         if self._thread is not None:
             self._thread.join()
 
-    def _follow(self, child: Child) -> None:
+    def _follow(self, child: Child, run: RunLayout) -> None:
         assert child.process.stdout is not None
+        errors = run.relative(run.live_errors)
         lines = _documents(child.process.stdout)
         begin = next(lines, None)
         if begin is None:
             if not self._over.is_set():
-                self._progress.note(f"the live view did not start: see {self._errors}")
+                self._progress.note(f"the live view did not start: see {errors}")
             return
         url, topology = begin["url"], begin["topology"]
         instead = f" (port {self._port} is in use)" if self._port not in (0, urlsplit(url).port) else ""
@@ -137,7 +138,7 @@ class LiveView:
                 self._progress.note(live_line(snapshot))
                 next_line = time.monotonic() + _LINE_S
         if not self._over.is_set():
-            self._progress.note(f"the live view is no longer shown here: see {self._errors}")
+            self._progress.note(f"the live view is no longer shown here: see {errors}")
 
 
 def _documents(lines: Iterable[bytes]) -> Iterator[Any]:
