@@ -135,16 +135,15 @@ def why_no_machine_code() -> str | None:
     child = start_module(
         __name__, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
+    names = ", ".join(_WITH_MACHINE_CODE)
     try:
         said = child.communicate(timeout=60)[1].decode(errors="replace").strip()
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
-        return f"{', '.join(_WITH_MACHINE_CODE)}: not loaded in 60 s"
+        return f"{names}: not loaded in 60 s"
     if child.returncode < 0:
-        return (
-            f"{', '.join(_WITH_MACHINE_CODE)}: the program ended by {signal.Signals(-child.returncode).name}"
-        )
+        return f"{names}: the program ended by {signal.Signals(-child.returncode).name}"
     return (said.rpartition("\n")[2] or f"status {child.returncode}") if child.returncode else None
 
 

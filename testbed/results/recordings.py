@@ -99,19 +99,14 @@ def _place(interface: int | None, scope: str) -> str:
 
 def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:
     """Compares the core's counters. The link's counters are separate, but share `dropped` with the core's."""
-    found = [
-        f"{name}: live {live.get(name)}, replayed {count}"
-        for name, count in router.counters.as_dict().items()
-        if live.get(name) != count
-    ]
     dropped, again = live.get("dropped", {}), router.counters.dropped
+    pairs = {name: (live.get(name), count) for name, count in router.counters.as_dict().items()}
     # The link counts reasons of the decoder as well.
-    found += [
-        f"dropped {reason}: live {dropped.get(reason, 0)}, replayed {again.get(reason, 0)}"
+    pairs |= {
+        f"dropped {reason}": (dropped.get(reason, 0), again.get(reason, 0))
         for reason in sorted({*Drop, *again})
-        if dropped.get(reason, 0) != again.get(reason, 0)
-    ]
-    return found
+    }
+    return [f"{name}: live {then}, replayed {now}" for name, (then, now) in pairs.items() if then != now]
 
 
 @dataclass(frozen=True, slots=True)

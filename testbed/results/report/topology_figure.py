@@ -41,6 +41,7 @@ _WIDTH_IN = 9.6
 def _draw_nodes(
     axes: Any, place: Mapping[int, Point], senders: Collection[int], receivers: Collection[int], scale: float
 ) -> None:
+    """Draws the marks of nodes, with rings around senders, and writes their numbers into them."""
     area = _NODE_AREA * scale**2
     mark = {"s": area, "edgecolor": NODE, "linewidth": _NODE_EDGE_PT * scale}
     for chosen, marks in (
@@ -50,18 +51,11 @@ def _draw_nodes(
     ):
         if chosen:
             axes.scatter(*zip(*(place[node] for node in chosen), strict=True), zorder=2, **marks)
-
-
-def _write_numbers(axes: Any, place: Mapping[int, Point], receivers: Collection[int], mark: float) -> None:
-    """Writes the numbers of nodes into their marks.
-
-    Args:
-        mark: diameter of a mark, points.
-    """
-    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(len(place) - 1))))
-    for node, point in place.items():
-        colour = "white" if node in receivers else "black"
-        axes.annotate(str(node), point, ha="center", va="center", fontsize=size, color=colour, zorder=4)
+    if len(place) <= _NUMBERS_UP_TO:
+        size = min(_NUMBER_PT, 0.95 * math.sqrt(area) / (_DIGIT * len(str(len(place) - 1))))
+        for node, point in place.items():
+            colour = "white" if node in receivers else "black"
+            axes.annotate(str(node), point, ha="center", va="center", fontsize=size, color=colour, zorder=4)
 
 
 def _write_names(axes: Any, names: Mapping[int, str], place: Mapping[int, Point], mark: float) -> int:
@@ -139,8 +133,6 @@ def topology(run: RunData) -> Drawing | None:
     lines.set_array([frames[position] for position in order])
     axes.add_collection(lines)
     _draw_nodes(axes, place, senders, receivers, scale)
-    if numbered := len(nodes) <= _NUMBERS_UP_TO:
-        _write_numbers(axes, place, receivers, mark)
     axes.autoscale_view()
     if run.links_captured:
         whole = MaxNLocator(8, integer=True)
@@ -157,7 +149,7 @@ def topology(run: RunData) -> Drawing | None:
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
     ranked = [links[position] for position in reversed(order) if frames[position]]
     names = {node.id: node.name for node in nodes if node.name is not None}
-    if not numbered:
+    if len(nodes) > _NUMBERS_UP_TO:
         names = {end: run.topology.label(end) for link in ranked[:_BUSIEST] for end in (link.u, link.v)}
     without = _write_names(axes, names, place, ring)
     busiest = links[frames.index(most)] if most else None

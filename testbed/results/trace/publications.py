@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -68,7 +69,7 @@ def publications(run: RunLayout, where: str | None = None) -> list[Publication]:
     with reading("--where"):
         predicate = None if where is None else parse_predicate(where)
     found: dict[tuple[int, int], Publication] = {}
-    counts: dict[tuple[int, int], int] = {}
+    counts = Counter[tuple[int, int]]()
     for at_s, record in _records(run):
         if record["event"] == "upload":
             message = Message(record["attributes"])
@@ -76,10 +77,9 @@ def publications(run: RunLayout, where: str | None = None) -> list[Publication]:
                 key = record["source"], record["seq"]
                 found[key] = Publication(*key, at_s, format_message(message))
         elif record["event"] == "deliver":
-            key = record["source"], record["seq"]
-            counts[key] = counts.get(key, 0) + 1
+            counts[record["source"], record["seq"]] += 1
     for key, each in found.items():
-        each.deliveries = counts.get(key, 0)
+        each.deliveries = counts[key]
     return sorted(found.values(), key=lambda each: (each.uploaded_s, each.source))
 
 

@@ -177,6 +177,8 @@ class Collector:
         order = np.argsort(uploaded, kind="stable")
         source, seq = np.array(self._source, np.int64)[order], np.array(self._seq, np.uint64)[order]
         named = np.array(self._named, np.uint64).reshape(-1, 5)
+        rows = {pair: row for row, pair in enumerate(zip(source.tolist(), seq.tolist(), strict=True))}
+        pairs = zip(named[:, 3].tolist(), named[:, 4].tolist(), strict=True)
         return History(
             rounds=self._rounds,
             predicates=list(self._predicates),
@@ -186,7 +188,7 @@ class Collector:
             uploaded_s=uploaded[order],
             content=np.array(self._content, np.int64)[order],
             round_of=np.array(self._round_of, np.int64),
-            publication_of=_positions(source, seq, named[:, 3].astype(np.int64), named[:, 4]),
+            publication_of=np.fromiter((rows.get(pair, UNKNOWN) for pair in pairs), np.int64, len(named)),
             delivered_s=np.array(self._delivered, np.float64),
             age_s=np.array(self._age, np.float64),
             whence=np.array(self._whence, np.int8),
@@ -227,12 +229,3 @@ class Collector:
         if found.ended_s is None:
             found.ended_s = record["at_s"]
             found.withdrawn = record["event"] == "unregister" or record["outcome"] == "withdrawn"
-
-
-def _positions(
-    source: Integers, seq: npt.NDArray[np.uint64], of_source: Integers, of_seq: npt.NDArray[np.uint64]
-) -> Integers:
-    """Returns for each pair (of_source, of_seq) the row that has it, or UNKNOWN."""
-    rows = {pair: row for row, pair in enumerate(zip(source.tolist(), seq.tolist(), strict=True))}
-    pairs = zip(of_source.tolist(), of_seq.tolist(), strict=True)
-    return np.fromiter((rows.get(pair, UNKNOWN) for pair in pairs), np.int64, len(of_source))
