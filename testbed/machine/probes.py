@@ -25,8 +25,6 @@ _CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21, "SYS_NICE": 23
 _WITH_MACHINE_CODE = ("duckdb", "numba", "pyarrow")
 #: The line of `java -version` with the version, such as 17.0.15, 26-ea or 25-internal.
 _JAVA_VERSION = re.compile(r'^\S+ version "((\d+)[^"]*)"', re.MULTILINE)
-
-
 _EGRESS = (
     "nft 'add table netdev t;"
     " add chain netdev t c { type filter hook egress device lo priority 0; };"

@@ -17,8 +17,6 @@ from testbed.terminal import put
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
 #: Folders beside the run folders.
 _SWEEPS, _REPRODUCTIONS = "sweeps", "reproductions"
-
-
 #: Table of the runs of a sweep, in its folder.
 SWEEP_TABLE = "runs.parquet"
 

@@ -238,10 +238,9 @@ class _Console(_Answer, WebSocketHandler):
     def prepare(self) -> None:
         super().prepare()
         given = self.get_query_argument("token", "").encode()
+        of_page = self.request.headers.get("Origin") == f"http://{self.request.host}"
         # Only the page itself: no other page, and no program that knows the address alone.
-        if not compare_digest(given, self.live.token.encode()):
-            raise HTTPError(403)
-        if self.request.headers.get("Origin") != f"http://{self.request.host}":
+        if not compare_digest(given, self.live.token.encode()) or not of_page:
             raise HTTPError(403)
         self._words = self.get_query_arguments("word", strip=False)
         if not {*self._words[:1]} & {*_COMMANDS}:

@@ -94,11 +94,10 @@ class Deliveries:
             if record["event"] == "send_message":
                 self.sent += 1
 
-    def take_controller(self, events: Iterable[ControllerEvent]) -> None:
+    def take_controller(self, events: Sequence[ControllerEvent]) -> None:
         """Adds events of the controller, in the order of its log."""
-        fresh = list(events)
-        if fresh:
-            self._events += fresh
+        if events:
+            self._events += events
             self._history.tree_changes = tree_changes(self._events)
             self._history.connectivity = connectivity(self._events, self.network, self.hop_limit)
 
