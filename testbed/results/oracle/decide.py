@@ -18,9 +18,8 @@ from operator import itemgetter
 
 from captures.rundir.faults import NEVER_NS
 from captures.rundir.oracle import OracleAnswer
-from router.records.applications import MessageSent
 from testbed.experiments.workload.constraints import PredicateIndex
-from testbed.results.oracle.history import Application, Filters, History, possible
+from testbed.results.oracle.history import Application, Filters, History, Sending, possible
 from testbed.support.errors import reading
 
 
@@ -93,7 +92,7 @@ def _spans(history: History) -> Iterator[_Span]:
 
 
 def _judge_message(
-    history: History, sending: MessageSent, selecting: list[_Span], window_ns: int
+    history: History, sending: Sending, selecting: list[_Span], window_ns: int
 ) -> Iterator[OracleAnswer]:
     """Judges a message; `selecting`: the settings that select the message, whenever they are in force."""
     from_ns, to_ns = sending["requested_ns"] - window_ns, sending["t_ns"] + window_ns

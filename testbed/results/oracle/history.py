@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.faults import delays, read_faults, unwritten
 from captures.rundir.inputs import read_topology
-from router.records.applications import MessageSent
 from testbed.results.oracle.connectivity import (
     Connectivity,
     HopLimit,
@@ -24,6 +23,8 @@ from testbed.results.oracle.connectivity import (
 )
 
 Filters = list[list[list[Any]]]
+#: The record of a message, which its router accepted between `requested_ns` and `t_ns`.
+Sending = Mapping[str, Any]
 
 
 @dataclass(frozen=True, order=True)
@@ -72,7 +73,7 @@ class History:
     """
 
     timelines: dict[Application, list[Setting]] = field(default_factory=dict)
-    sendings: list[MessageSent] = field(default_factory=list)
+    sendings: list[Sending] = field(default_factory=list)
     tree_changes: list[tuple[int, int]] = field(default_factory=list)
     connectivity: Connectivity = field(default_factory=Connectivity)
     delays: list[tuple[int, int]] = field(default_factory=list)

@@ -25,12 +25,11 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
 from captures.tables.query import Database, new_database
-from router.records.applications import MessageSent
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.decide import judge
-from testbed.results.oracle.history import read_history
+from testbed.results.oracle.history import Sending, read_history
 from testbed.results.trace import Trace, find, listed, message_id, publications
 from testbed.results.trace.build import trace
 from testbed.results.trace.show import lines, listing
@@ -141,12 +140,12 @@ def _has_publications(run: RunLayout) -> bool:
     return any(run.service_folder.glob("*.jsonl"))
 
 
-def _has_name(sending: MessageSent, name: str) -> bool:
+def _has_name(sending: Sending, name: str) -> bool:
     """Whether a message has a name such as 3:17, with its router's count or the whole sequence number."""
     return name in (message(sending["source"], sending["seq"]), f"{sending['source']}:{sending['seq']}")
 
 
-def _named(run: RunLayout, name: str) -> list[MessageSent]:
+def _named(run: RunLayout, name: str) -> list[Sending]:
     return [each for each in read_history(run, unfinished=True).sendings if _has_name(each, name)]
 
 

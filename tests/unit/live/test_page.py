@@ -496,5 +496,5 @@ def test_half_a_line_of_a_process_that_ends_is_left_out(
     monkeypatch.setattr(view, "live_line", lambda snapshot: f"phase {snapshot['phase']}")
     output = StringIO()
     child = SimpleNamespace(process=SimpleNamespace(stdout=BytesIO(printed.encode())))
-    LiveView(Progress(Console(file=output)), 0)._follow(cast("Child", child))
+    LiveView(Progress(Console(file=output)), 0)._follow(cast("Child", child), RunLayout(Path("run")))
     assert all(map(operator.contains, output.getvalue().splitlines(), expected))
