@@ -85,7 +85,7 @@ class Host:
         with serve(own, self), socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(DEAD_S)
             connection.connect(str(report))
-            connection.sendall(f"{relay.port} {machine_key()}\n".encode())
+            connection.sendall(f"{self._address} {relay.port}\n".encode())
             try:
                 while connection.recv(1 << 12):
                     pass

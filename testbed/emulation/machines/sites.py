@@ -119,7 +119,7 @@ class Sites:
         ports, folder = self._start_programs(), self._state.switches  # which only root may enter
         remotes, clocks = {}, {}
         for machine, nodes in zip(self._machines, self._nodes, strict=True):
-            place = machine.address, ports[machine.key]
+            place = machine.address, ports[machine.address]
             path, clock = folder / str(machine), folder / f"clock-{nodes[0]}"
             forwards = {self._state.socket(node): (*place, f"r{node}") for node in nodes}
             self._relay.add({}, {path: (*place, SITE), clock: (*place, CLOCK), **forwards})
@@ -165,7 +165,7 @@ class Sites:
             )
 
     def _start_programs(self) -> dict[str, int]:
-        """Starts the program on each machine; returns the ports of their relays, by `Machine.key`."""
+        """Starts the program on each machine; returns the ports of their relays, by address."""
         trusted = b"".join(each.certificate for each in self._machines) + make_identity(IDENTITY)
         places = {node: machine.address for node, machine in self._at.items()}
         ends = tunnels(self._made[0].topology, places, self._state.tag)
@@ -187,14 +187,14 @@ class Sites:
             self._task = self._pool.submit(everywhere, self._spark, _PROGRAM, payload=order)
             threading.Thread(target=self._stay_alive, daemon=True).start()
             until = time.monotonic() + _REPORT_S
-            while names := [str(each) for each in self._machines if each.key not in ports]:
+            while names := [str(each) for each in self._machines if each.address not in ports]:
                 if self._task.done() or time.monotonic() > until:
                     raise RunError("; ".join([f"no report from {', '.join(names)}", *self._ended()]))
                 with suppress(OSError, ValueError):  # a connection that fails has no report
                     connection = listener.accept()[0]
                     connection.settimeout(DEAD_S)
-                    port, _, key = connection.makefile("r").readline().rstrip().partition(" ")
-                    ports[key] = int(port)
+                    address, port = connection.makefile("r").readline().split()
+                    ports[address] = int(port)
                     self._reports.append(connection)
         return ports
 
