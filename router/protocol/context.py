@@ -301,10 +301,7 @@ class Context:
         parts: all parts of the router: a part tells the others through it.
     """
 
-    __slots__ = (
-        *("content", "counters", "incarnation", "node", "options"),
-        *("parts", "rng", "tables"),
-    )
+    __slots__ = (*("content", "counters", "incarnation", "node", "options"), *("parts", "rng", "tables"))
 
     def __init__(
         self, node: int, options: RouterOptions, incarnation: int, rng: random.Random, content: Content

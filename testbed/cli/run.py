@@ -177,9 +177,7 @@ def _add_accounting(parser: ArgumentParser) -> None:
     add_master(parser, DEFAULT_MASTER)
     add_engine(parser)
     parser.add_argument(
-        "--no-account",
-        action="store_true",
-        help="end with the run; `cbcb account` does the rest later",
+        "--no-account", action="store_true", help="end with the run; `cbcb account` does the rest later"
     )
 
 

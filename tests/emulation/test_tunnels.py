@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -96,7 +98,8 @@ def test_two_machines_carry_one_network_and_keep_nothing(machines: dict[str, Emu
         part.start_switches()
         part.shape_as_declared()
         for node in part.nodes:
-            part.net[f"s{node}"].cmd(f"ovs-ofctl -O OpenFlow13 add-flow s{node} actions=normal")
+            command = ["ovs-ofctl", "-O", "OpenFlow13", "add-flow", f"s{node}", "actions=normal"]
+            subprocess.run(command, env={**os.environ, "OVS_RUNDIR": str(part.daemons.folder)}, check=True)
     processes = [ProcessId.of(pid) for part in parts for pid in part.daemons.pids]
     with _host(one, 0) as left, _host(two, 3) as right:
         assert (_come(left, right, 50), _come(right, left, 50)) == (50, 50)

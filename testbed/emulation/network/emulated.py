@@ -2,8 +2,8 @@
 
 Mininet's bring-up runs several commands for each link, and its teardown removes one link at a time. This
 module makes all devices by one `ip -batch`, in network namespaces that this process holds, and starts the
-switches in daemons of the run's own: what ends them removes the network. Mininet (`net`) knows the hosts and
-the switches, for `net["r3"].cmd(...)`; they start their shells on first use, and most runs use none.
+switches in daemons of the run's own: what ends them removes the network. Mininet (`net`) knows the hosts, for
+`net["r3"].cmd(...)`; they start their shells on first use, and most runs use none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
-from mininet.node import Host, Node, OVSSwitch
+from mininet.node import Host
 
 from router.wire.header import HOST_PORT, node_address
 from testbed.emulation.network import namespaces, shaping
@@ -30,28 +30,24 @@ from testbed.emulation.network.tunnels import Probes, Tunnel
 from testbed.experiments.events.network import Ends, NetworkState, links_between
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
-from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
+from testbed.support.names import host_device, host_name, port_device
 from testbed.support.processes import Steps
 from testbed.support.run_state import CONTROLLER
 from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
 
 
-class _InNamespace(Node):
-    """A node in a network namespace that somebody else holds.
+class LazyHost(Host):
+    """A Mininet host in a network namespace that somebody else holds.
 
     `shell` and `pid` start a shell on first use; Mininet's `cmd`, `sendCmd`, `popen` and the like use them.
 
     Args:
         namespace: path of the network namespace.
-        environment: variables of the shell, in addition to this process's.
     """
 
-    def __init__(
-        self, name: str, namespace: str, environment: Mapping[str, str] | None = None, **params: Any
-    ) -> None:
+    def __init__(self, name: str, namespace: str, **params: Any) -> None:
         self._namespace = namespace
-        self._environment = dict(environment or {})
         super().__init__(name, **params)
         del self.shell, self.pid
 
@@ -72,27 +68,14 @@ class _InNamespace(Node):
     def _popen(self, cmd: list[str], **params: Any) -> Any:
         if vars(self).get("shell") is None:
             # In place of `mnexec -n`, which makes a namespace. The shell gets a /sys that shows its devices.
-            variables = [f"{name}={value}" for name, value in self._environment.items()]
             mount = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys; exec "$@"', "sh"]
             enter = ["nsenter", f"--net={self._namespace}", "--", *mount]
-            cmd = [*enter, "mnexec", "-cd", "env", *variables, *cmd[3:]]
+            cmd = [*enter, "mnexec", "-cd", "env", *cmd[3:]]
         return super()._popen(cmd, **params)
 
     def terminate(self) -> None:
         if vars(self).get("shell") is not None:
             super().terminate()
-
-
-class LazyHost(_InNamespace, Host):
-    """A Mininet host."""
-
-
-class LazySwitch(_InNamespace, OVSSwitch):
-    """A Mininet switch, which a daemon of the run's own has made already."""
-
-    @classmethod
-    def setup(cls) -> None:
-        """Does nothing: Mininet would require the machine's own Open vSwitch daemons to run."""
 
 
 #: Commands that read their lines from the standard input.
@@ -240,15 +223,6 @@ class EmulatedNetwork:
             ports[namespace][node] = [HOST_PORT, *self.topology.neighbours(node)]
         self.daemons = SwitchDaemons(self._folder, ports.items(), self.datapath)
         self.daemons.start(self.controller_socket)
-        for node, namespace in self.switch_namespaces.items():
-            self.net.addSwitch(
-                switch_name(node),
-                cls=LazySwitch,
-                namespace=namespace,
-                environment={"OVS_RUNDIR": str(self._folder)},
-                inNamespace=True,
-                dpid=datapath_id(node),
-            )
 
     def spans(self) -> list[Span]:
         """Returns the times in which links had the same properties, up to now, in order of their ends.
@@ -462,7 +436,7 @@ class EmulatedNetwork:
         steps = Steps()
         steps.run("switch daemons", self.daemons.stop)
         if self.net is not None:
-            for node in (*self.net.hosts, *self.net.switches):
+            for node in self.net.hosts:
                 steps.run(node.name, node.terminate)
         steps.run("probes", self.probes.close)
         steps.run("namespaces", self._held.close)

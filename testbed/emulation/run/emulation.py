@@ -284,7 +284,7 @@ class Emulation:
                 *(self.site.namespace, self._unsettled, self.site.quiet_s),
             )
             self._parts = RunningParts(
-                *(self._folder, self.state, self.clock, self._controller, self.site, driver, watch),
+                *(self._folder, self.state, self.clock, self._controller, self.site, driver, watch)
             )
             lateness_max_s = self._play(driver, commands, self._parts, watch, hold)
         except (RunError, ClientError, CaptureError, KeyboardInterrupt) as error:

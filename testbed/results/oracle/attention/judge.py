@@ -264,11 +264,7 @@ def judge(
 
 
 def write_judgement(
-    run: RunLayout,
-    forest: Forest,
-    duration_s: float,
-    window_s: float,
-    undecided: str | None = None,
+    run: RunLayout, forest: Forest, duration_s: float, window_s: float, undecided: str | None = None
 ) -> None:
     """Judges a run and writes the answers into its folder.
 
