@@ -103,6 +103,7 @@ class Host:
         self._inputs |= inputs.keys()
         for name, content in inputs.items():
             (path := self.run.path / name).parent.mkdir(exist_ok=True)
+            path.touch(0o600)  # the mode that keys need
             path.write_bytes(content)
         # Its first piece, of which only the driver knows, supersedes this one.
         self.clock = EmulationClock(self.run, self._state.clock, len(experiment.topology.nodes))
