@@ -50,7 +50,7 @@ def offer() -> tuple[bytes, int, str, bool]:
 
 
 class Host:
-    """What the driver calls on a machine, beside the methods of its `site`.
+    """The object that the driver calls on a machine, beside its `site`.
 
     Args:
         address: IP address of the machine, for its relay.

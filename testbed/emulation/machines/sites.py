@@ -145,7 +145,7 @@ class Sites:
 
     @property
     def _hosts(self) -> dict[Machine, Each]:
-        """What each machine offers; a thread of the pool calls it, which no signal interrupts."""
+        """The host of each machine; a thread of the pool calls it, which no signal interrupts."""
         return {machine: Each(self._pool, [remote]) for machine, remote in self._remotes.items()}
 
     def _require_clocks(self) -> None:
