@@ -15,7 +15,7 @@ import numpy as np
 
 from captures.accounting.direct import Direct
 from captures.accounting.traffic import overload, received, service_keys
-from captures.rundir.oracle import filters_of
+from captures.rundir.oracle import Judgement, filters_of
 from router.protocol.services.attention.service import Attention as AttentionService
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -25,7 +25,7 @@ from testbed.experiments.workload.attention import Fluid
 from testbed.results.conclude import starvation_expected
 from testbed.results.folders import new_run_folder
 from testbed.results.oracle.attention import UNKNOWN, Collector, History
-from testbed.results.oracle.attention.judge import Judged, judge, undecided_by
+from testbed.results.oracle.attention.judge import judge, undecided_by
 from testbed.sim import NS
 from testbed.sim.simulation import Simulation
 from testbed.support.usage import uncollected
@@ -229,9 +229,9 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
             names, under `overrides`, which may be absent.
     """
     experiment = _experiment(facts, seed)
-    judged, counters, samples = _simulated(experiment)
-    found = service_keys(judged.summary, received(counters), overload(counters))
-    return _numbers(found) | _tables_and_delays(judged.history, samples, len(experiment.topology.nodes))
+    judgement, history, counters, samples = _simulated(experiment)
+    found = service_keys(judgement, received(counters), overload(counters))
+    return _numbers(found) | _tables_and_delays(history, samples, len(experiment.topology.nodes))
 
 
 def measured_emulated(run: Direct, experiment: Experiment) -> dict[str, Any]:
@@ -246,9 +246,11 @@ def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     return numbers | {"violations": sum(found["violations"].values())}
 
 
-def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[int, Mapping[str, Any]], dict[float, int]]:
-    """Returns the oracle's answers, the counters of the routers, and the active entries of all tables by time
-    in seconds of the routers' clock.
+def _simulated(
+    experiment: Experiment,
+) -> tuple[Judgement, History, Mapping[int, Mapping[str, Any]], dict[float, int]]:
+    """Returns the oracle's answers, the records, the counters of the routers, and the active entries of all
+    tables by time in seconds of the routers' clock.
     """
     samples: dict[float, int] = {}
 
@@ -273,14 +275,15 @@ def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[int, Mapping[str
             counters = {router.node: router.counters() for router in simulation.routers}
         finally:
             simulation.close()
-    judged = judge(
-        records.collector.history(),
+    history = records.collector.history()
+    judgement, _ = judge(
+        history,
         LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()),
         end_s=begin_s + experiment.duration_s,
         window_s=experiment.oracle.in_flight_window_s * rate,
         undecided=starvation_expected(experiment, rate) or undecided_by(counters.values()),
     )
-    return judged, counters, samples
+    return judgement, history, counters, samples
 
 
 def _tables_and_delays(history: History, samples: Mapping[float, int], nodes: int) -> dict[str, float]:

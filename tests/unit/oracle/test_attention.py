@@ -21,7 +21,7 @@ from router.records.json_file import json_line
 from testbed.controller.trees import spt_trees
 from testbed.results.oracle.attention import ORIGINS, Collector, History
 from testbed.results.oracle.attention.baseline import exhaustive_cost
-from testbed.results.oracle.attention.judge import Verdict, results, starved, violations, write_judgement
+from testbed.results.oracle.attention.judge import results, starved, violations, write_judgement
 from topos.generators import line
 
 Record = Mapping[str, Any]
@@ -128,19 +128,19 @@ def test_outcomes() -> None:
 
     def outcome(
         *seqs: int, begin_s: float = 0.0, end_s: float = 100.0, most: int = 2, **limits: Any
-    ) -> tuple[Verdict, int, int]:
+    ) -> tuple[str, int, int]:
         records = [registered(begin_s, max=most, **limits), *uploads]
-        (found,) = results(history_of([*records, *(delivered(3.0, seq) for seq in seqs)]), end_s, 0.5)
-        return found.verdict, found.matching, found.eligible
+        ((found, _),) = results(history_of([*records, *(delivered(3.0, seq) for seq in seqs)]), end_s, 0.5)
+        return found["outcome"], found["m_s"], found["m_s_eligible"]
 
-    assert outcome(1, 2) == (Verdict.SATISFIED, 3, 3)
-    assert outcome(1) == (Verdict.STARVED, 3, 3)
-    assert outcome(1, 2, most=5) == (Verdict.SHORT, 3, 3)
-    assert outcome(1, 2, 3, most=5) == (Verdict.SATISFIED, 3, 3)
-    assert outcome(1, end_s=9.0) == (Verdict.OPEN, 3, 3)
-    assert outcome(1, 2, end_s=9.0) == (Verdict.SATISFIED, 3, 3)
-    assert outcome(begin_s=5.0) == (Verdict.SATISFIED, 0, 3)
-    assert outcome(begin_s=5.0, freshness_s=2.5) == (Verdict.SATISFIED, 0, 1)
+    assert outcome(1, 2) == ("satisfied", 3, 3)
+    assert outcome(1) == ("starved", 3, 3)
+    assert outcome(1, 2, most=5) == ("short", 3, 3)
+    assert outcome(1, 2, 3, most=5) == ("satisfied", 3, 3)
+    assert outcome(1, end_s=9.0) == ("open", 3, 3)
+    assert outcome(1, 2, end_s=9.0) == ("satisfied", 3, 3)
+    assert outcome(begin_s=5.0) == ("satisfied", 0, 3)
+    assert outcome(begin_s=5.0, freshness_s=2.5) == ("satisfied", 0, 1)
 
 
 def test_starvation_leaves_out_uploads_close_to_the_ends_of_a_lifetime_or_too_old_for_a_push() -> None:
@@ -149,8 +149,8 @@ def test_starvation_leaves_out_uploads_close_to_the_ends_of_a_lifetime_or_too_ol
     ends = ((1.0, fresh, True), (0.2, fresh, False), (9.8, fresh, False))
     for at_s, freshness_s, certain in (*ends, (4.0, short, False), (6.0, short, True)):
         records = [registered(0.0, max=1, freshness_s=freshness_s), uploaded(at_s, 1)]
-        found = results(history_of(records), 100.0, 0.5)
-        assert [each.verdict for each in found] == [Verdict.STARVED]
+        found = list(results(history_of(records), 100.0, 0.5))
+        assert [each["outcome"] for each, _ in found] == ["starved"]
         assert bool(starved(found)) is certain
 
 
@@ -244,16 +244,16 @@ def test_counts_of_uploads(records: list[Record]) -> None:
     uploads = [each for each in records if each["event"] == "upload"]
     deliveries = [each for each in records if each["event"] == "deliver"]
     known = {(each["source"], each["seq"]): each["at_s"] for each in uploads}
-    for found in results(history, 1e9, 0.0):
-        own = found.round
+    answers = results(history, 1e9, 0.0)
+    for own, (found, certain) in zip(history.rounds, answers, strict=True):
         matching = [
             each
             for each in uploads
             if f"event = {each['attributes']['event']}" == history.predicates[own.predicate]
         ]
         in_lifetime = [each for each in matching if own.begin_s <= each["at_s"] <= own.deadline_s]
-        assert found.matching == len(in_lifetime)
-        assert found.certain == sum(each["at_s"] >= own.deadline_s - own.freshness_s for each in in_lifetime)
+        assert found["m_s"] == len(in_lifetime)
+        assert certain == sum(each["at_s"] >= own.deadline_s - own.freshness_s for each in in_lifetime)
         fresh = [each for each in matching if own.begin_s - own.freshness_s <= each["at_s"] <= own.deadline_s]
         earlier = [
             each
@@ -264,8 +264,8 @@ def test_counts_of_uploads(records: list[Record]) -> None:
             and any(r.subscription == own.subscription and r.number == each["round"] for r in history.rounds)
             and own.begin_s - own.freshness_s <= known[each["source"], each["seq"]] <= own.deadline_s
         ]
-        assert found.eligible == len(fresh) - len(earlier)
-        assert found.got == sum(
+        assert found["m_s_eligible"] == len(fresh) - len(earlier)
+        assert found["got"] == sum(
             (each["subscription"], each["round"]) == (own.subscription, own.number)
             and (each["source"], each["seq"]) in known
             for each in deliveries

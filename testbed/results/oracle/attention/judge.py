@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
@@ -28,49 +26,28 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention import ORIGINS, Booleans, Collector, Floats, History, Integers, Round
-from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
+from testbed.results.oracle.attention import ORIGINS, Booleans, Collector, Floats, History, Integers
+from testbed.results.oracle.attention.baseline import exhaustive_cost
 from testbed.results.oracle.connectivity import tree_changes
 
-
-class Verdict(StrEnum):
-    SATISFIED = "satisfied"
-    STARVED = "starved"
-    SHORT = "short"
-    #: The experiment ended before the lifetime, and the round was not full.
-    OPEN = "open"
-    WITHDRAWN = "withdrawn"
+#: Outcomes of rounds (`JudgedRound`), in the order of the judgement.
+OUTCOMES = SATISFIED, STARVED, SHORT, OPEN, WITHDRAWN = "satisfied", "starved", "short", "open", "withdrawn"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A round judged.
-
-    Attributes:
-        got, got_remote: publications delivered, and those of them that another router sent.
-        matching: M_S as the paper defines it.
-        eligible: publications that were matching and fresh at some time of the lifetime, and not delivered to
-            the subscription in an earlier round.
-        certain: M_S without uploads close to the ends of the lifetime, which may not have met the SUB, and
-            without those too old at its end, until when a delayed push may wait.
-        filled_s: seconds from the registration to the delivery that filled the box; None: never full.
-    """
-
-    round: Round
-    verdict: Verdict
-    got: int
-    got_remote: int
-    matching: int
-    eligible: int
-    certain: int
-    filled_s: float | None
-
-
-def results(history: History, end_s: float, window_s: float) -> list[Result]:
+def results(
+    history: History, end_s: float, window_s: float, zero_s: float = 0.0
+) -> Iterator[tuple[JudgedRound, int]]:
     """Judges every round.
 
     Args:
         end_s: end of the experiment, seconds of the routers' clock: later lifetimes are open.
+        window_s: time for which a frame may be under way.
+        zero_s: experiment second 0 in seconds of the routers' clock.
+
+    Yields:
+        The answers about a round, and its certain M_S: without uploads close to the ends of the lifetime,
+        which may not have met the SUB, and without those too old at its end, until when a delayed push may
+        wait.
     """
     known = history.known
     count = len(history.rounds)
@@ -84,43 +61,56 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
     delivered = np.split(history.uploaded_s[by_round], np.cumsum(got)[:-1])
     #: Subscription -> sorted upload times of what its rounds so far received.
     so_far: dict[tuple[int, int], Floats] = {}
-    found = []
     for position, each in enumerate(history.rounds):
         uploads, n_s = times[each.predicate], int(got[position])
         begin_s, deadline_s = each.begin_s, each.deadline_s
         matching = _between(uploads, begin_s, deadline_s)
         full = n_s >= each.max
         if full or (not each.withdrawn and deadline_s <= end_s and n_s >= min(matching, each.max)):
-            verdict = Verdict.SATISFIED
+            outcome = SATISFIED
         elif each.withdrawn:
-            verdict = Verdict.WITHDRAWN
+            outcome = WITHDRAWN
         elif deadline_s > end_s:
-            verdict = Verdict.OPEN
+            outcome = OPEN
         else:
-            verdict = Verdict.STARVED if each.max <= matching else Verdict.SHORT
+            outcome = STARVED if each.max <= matching else SHORT
         oldest_s = begin_s - each.freshness_s
         earlier = so_far.get((each.home, each.subscription), uploads[:0])
         so_far[each.home, each.subscription] = np.sort(np.concatenate((earlier, delivered[position])))
         eligible = _between(uploads, oldest_s, deadline_s) - _between(earlier, oldest_s, deadline_s)
         fresh_s = deadline_s - each.freshness_s
         certain = _between(uploads, max(begin_s, fresh_s) + window_s, deadline_s - window_s)
-        filled_s = float(last[position]) - begin_s if full else None
-        found.append(Result(each, verdict, n_s, int(remote[position]), matching, eligible, certain, filled_s))
-    return found
+        yield (
+            JudgedRound(
+                node=each.home,
+                app=each.app,
+                subscription=each.subscription,
+                round=each.number,
+                predicate=history.predicates[each.predicate],
+                max=each.max,
+                begin_s=round(begin_s - zero_s, 9),
+                lifetime_s=each.lifetime_s,
+                freshness_s=each.freshness_s,
+                outcome=outcome,
+                got=n_s,
+                got_remote=int(remote[position]),
+                m_s=matching,
+                m_s_eligible=eligible,
+                filled_s=round(float(last[position]) - begin_s, 9) if full else None,
+            ),
+            certain,
+        )
 
 
-def starved(found: list[Result]) -> list[Result]:
-    """Returns the rounds that starve although enough publications could reach them, not counting those
-    uploaded close to the ends of the lifetime or too old at its end."""
-    return [each for each in found if each.verdict == Verdict.STARVED and each.certain >= each.round.max]
+def starved(found: Iterable[tuple[JudgedRound, int]]) -> int:
+    """Returns the number of rounds that starve although enough publications could surely reach them."""
+    return sum(each["outcome"] == STARVED and certain >= each["max"] for each, certain in found)
 
 
 def _between(times: Floats, from_s: float, to_s: float) -> int:
     """Returns the number of sorted times in [from_s, to_s]."""
-    if to_s < from_s:
-        return 0
     low, high = np.searchsorted(times, from_s, "left"), np.searchsorted(times, to_s, "right")
-    return int(high - low)
+    return max(0, int(high - low))
 
 
 #: Times are floats of microseconds and more.
@@ -172,95 +162,45 @@ _HARMLESS = frozenset({"sub_old", "pub_duplicate", "home_served", "overload_late
 _HARMLESS_FAULTS = frozenset({("captures", "stopped"), ("captures", "resumed"), ("application", "killed")})
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The answers of the oracle.
-
-    Attributes:
-        results: of the rounds.
-        broken: safety rule -> deliveries that break the rule, rows of the history.
-        cost: of CBR.
-        undecided: why starvation is no fault in this run; None: it is a fault.
-    """
-
-    history: History
-    results: list[Result]
-    broken: Mapping[str, Integers]
-    cost: Cost
-    undecided: str | None
-
-    @property
-    def summary(self) -> Judgement:
-        """The answers about the run as a whole."""
-        found = Counter(each.verdict.value for each in self.results)
-        return Judgement(
-            violations={name: len(rows) for name, rows in self.broken.items()},
-            examples=list(islice(self._examples(), _EXAMPLES)),
-            outcomes={verdict.value: found[verdict.value] for verdict in Verdict},
-            undecided=self.undecided,
-            starved_decided=len(starved(self.results)),
-            publications=len(self.history.source),
-            registrations=len(self.history.rounds),
-            deliveries=len(self.history.round_of),
-            deliveries_from=self.history.deliveries_from(),
-            cbr_crossings=self.cost.publication_crossings,
-            cbr_deliveries=self.cost.router_deliveries,
-            cbr_control=self.cost.control_crossings,
-        )
-
-    def rounds(self, zero_s: float) -> Iterator[JudgedRound]:
-        """Yields the answers about the rounds.
-
-        Args:
-            zero_s: experiment second 0 in seconds of the routers' clock.
-        """
-        for each in self.results:
-            own = each.round
-            yield JudgedRound(
-                node=own.home,
-                app=own.app,
-                subscription=own.subscription,
-                round=own.number,
-                predicate=self.history.predicates[own.predicate],
-                max=own.max,
-                begin_s=round(own.begin_s - zero_s, 9),
-                lifetime_s=own.lifetime_s,
-                freshness_s=own.freshness_s,
-                outcome=each.verdict.value,
-                got=each.got,
-                got_remote=each.got_remote,
-                m_s=each.matching,
-                m_s_eligible=each.eligible,
-                filled_s=None if each.filled_s is None else round(each.filled_s, 9),
-            )
-
-    def _examples(self) -> Iterator[str]:
-        for rule, rows in self.broken.items():
-            for row in rows.tolist():
-                home, subscription, number, source, seq = self.history.named[row].tolist()
-                yield (
-                    f"{rule}: publication {source}/{seq} to subscription {home}/{subscription}, "
-                    f"round {number}, at {self.history.delivered_s[row]:.6f} s of the routers' clock"
-                )
-
-
 def judge(
-    history: History, forest: Forest, *, end_s: float, window_s: float, undecided: str | None
-) -> Judged:
-    """Judges the records of a run.
+    history: History, forest: Forest, end_s: float, window_s: float, undecided: str | None, zero_s: float = 0
+) -> tuple[Judgement, list[JudgedRound]]:
+    """Returns the answers about a run as a whole, and about its rounds.
 
     Args:
         forest: the broadcast trees, for CBR.
-        end_s: end of the experiment, seconds of the routers' clock.
-        window_s: time for which a frame may be under way.
+        end_s, window_s, zero_s: as of `results`.
+        undecided: why starvation is no fault in this run; None: it is a fault.
     """
-    return Judged(
-        history,
-        results(history, end_s, window_s),
-        violations(history, window_s),
-        exhaustive_cost(history.lifetimes(), history.uploads(), forest),
-        undecided,
+    found = list(results(history, end_s, window_s, zero_s))
+    outcomes = Counter(each["outcome"] for each, _ in found)
+    broken = violations(history, window_s)
+    cost = exhaustive_cost(history.lifetimes(), history.uploads(), forest)
+    judgement = Judgement(
+        violations={rule: len(rows) for rule, rows in broken.items()},
+        examples=list(islice(_examples(history, broken), _EXAMPLES)),
+        outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES},
+        undecided=undecided,
+        starved_decided=starved(found),
+        publications=len(history.source),
+        registrations=len(history.rounds),
+        deliveries=len(history.round_of),
+        deliveries_from=history.deliveries_from(),
+        cbr_crossings=cost.publication_crossings,
+        cbr_deliveries=cost.router_deliveries,
+        cbr_control=cost.control_crossings,
     )
+    return judgement, [each for each, _ in found]
+
+
+def _examples(history: History, broken: Mapping[str, Integers]) -> Iterator[str]:
+    for rule, rows in broken.items():
+        for row in rows.tolist():
+            home, subscription, number, source, seq = history.named[row].tolist()
+            yield (
+                f"{rule}: publication {source}/{seq} to subscription {home}/{subscription}, "
+                f"round {number}, at {history.delivered_s[row]:.6f} s of the routers' clock"
+            )
 
 
 def write_judgement(
@@ -290,15 +230,16 @@ def write_judgement(
     except ValueError as error:
         raise RunFolderError(f"{run.service_folder}: {error}") from error
     zero_s = float(zero_s) if np.isfinite(zero_s) else 0.0
-    judged = judge(
+    judgement, rounds = judge(
         history,
         forest,
         end_s=zero_s + duration_s,
         window_s=window_s * max(clock.rates),
         undecided=undecided or _undecided(run),
+        zero_s=zero_s,
     )
-    oracle.write_subscriptions(run, judged.rounds(zero_s))
-    oracle.write_judgement(run, judged.summary)
+    oracle.write_subscriptions(run, rounds)
+    oracle.write_judgement(run, judgement)
 
 
 def _undecided(run: RunLayout) -> str | None:
