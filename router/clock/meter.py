@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from router.clock import SLOT_NUMBERS
 from router.clock.clock import ExperimentClock
@@ -26,8 +26,7 @@ NOTHING, DEADLINE, REQUEST, COMPILED = 0, 256, 257, 258
 _WORK = {DEADLINE: "deadline", REQUEST: "request", COMPILED: "compiled"}
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """The contents of a slot, with the meanings of `captures.rundir.measures.PartLag`.
 
     `lag_at_s` and `turn_at_s` are seconds of the experiment clock. Turns of compiled code alone, which
@@ -96,16 +95,8 @@ class Meter:
             self.turn(wall_s, work, clock, time.thread_time() - began_cpu)
 
     def measured(self) -> Measured:
-        slot = self.slot
-        return Measured(
-            lag_s=slot[LAG],
-            lag_wall_s=slot[_LAG_WALL],
-            lag_at_s=slot[_LAG_AT],
-            turn_s=slot[TURN],
-            turn_of=_work(int(slot[_TURN_OF])),
-            turn_at_s=slot[_TURN_AT],
-            turn_cpu_s=slot[_TURN_CPU],
-        )
+        _, lag_s, lag_wall_s, lag_at_s, turn_s, turn_of, *turn = self.slot
+        return Measured(lag_s, lag_wall_s, lag_at_s, turn_s, _work(int(turn_of)), *turn)
 
     @property
     def recent(self) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator, Mapping
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -13,8 +13,6 @@ from rich.console import Console
 
 from router.matching.engines import COMPILED, DEFAULT, ENGINES
 from router.options import options_of
-from router.predicates import SYMBOLS, Operator
-from router.predicates.lexer import COMPARISONS
 from testbed.cli.arguments import add_experiment, load
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table, write_driver
 from testbed.experiments.siena_ff.reader import read_chunks
@@ -62,9 +60,6 @@ def match_command(arguments: Namespace) -> None:
         put(session.statistics(), file=sys.stderr)
 
 
-_DEFAULTS = MatchingWorkload()
-
-
 def add_matching(parser: ArgumentParser) -> None:
     for option in options_of(MatchingWorkload):
         parser.add_argument(
@@ -74,50 +69,9 @@ def add_matching(parser: ArgumentParser) -> None:
             metavar="N",
             help=f"{option.doc[0].lower()}{option.doc[1:-1]} ({option.default:,})",
         )
-    for name, what in (
-        ("filter-constraints", "constraints of a filter"),
-        ("message-attributes", "attributes of a message"),
-    ):
-        fewest, most = default = getattr(_DEFAULTS, name.replace("-", "_"))
-        parser.add_argument(
-            f"--{name}", type=_range, default=default, metavar="MIN-MAX", help=f"{what} ({fewest}-{most})"
-        )
-    for what in ("integer", "string"):
-        default = getattr(_DEFAULTS, f"{what}_operators")
-        shown = ",".join(f"{SYMBOLS[operator]}:{weight:g}" for operator, weight in default.items())
-        parser.add_argument(
-            f"--{what}-operators",
-            type=_operators,
-            default=default,
-            metavar="OP:WEIGHT,...",
-            help=f"({shown})",
-        )
     parser.add_argument(
         "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
     )
-
-
-def _range(text: str) -> tuple[int, int]:
-    fewest, _, most = text.partition("-")
-    try:
-        return int(fewest), int(most or fewest)
-    except ValueError:
-        raise ArgumentTypeError(f"expected MIN-MAX, for example 1-6, found {text!r}") from None
-
-
-def _operators(text: str) -> Mapping[Operator, float]:
-    operators = {symbol: operator for operator, symbol in SYMBOLS.items()}
-    weights: dict[Operator, float] = {}
-    for part in text.split(","):
-        symbol, _, weight = part.rpartition(":")
-        try:
-            weights[operators[symbol.strip()]] = float(weight)
-        except (KeyError, ValueError):
-            known = " ".join([*COMPARISONS, "any"])
-            raise ArgumentTypeError(
-                f"expected OPERATOR:WEIGHT,..., operators {known}, found {part!r}"
-            ) from None
-    return weights
 
 
 def workload_arguments(parser: ArgumentParser) -> None:
@@ -147,8 +101,8 @@ def _generate(arguments: Namespace) -> None:
 
 
 def _match(arguments: Namespace) -> None:
-    fields = MatchingWorkload.__dataclass_fields__
-    workload = MatchingWorkload(**{name: getattr(arguments, name) for name in fields})
+    settings = {each.key: getattr(arguments, each.key) for each in options_of(MatchingWorkload)}
+    workload = MatchingWorkload(**settings)
     progress = Progress(Console(stderr=True, quiet=arguments.output == "-" and not sys.stderr.isatty()))
     with progress.stage("draw", f"drawing {workload.constraints:,} constraints"):
         table = draw_table(workload)

@@ -92,7 +92,8 @@ def test_no_mark_of_a_node_covers_another(count: int, style: str) -> None:
 def test_numbers_fit_into_marks_and_a_large_network_names_the_ends_of_its_busiest_links() -> None:
     shown = {}
     for count in (20, 200, 1000):
-        drawing = some(topology(_run(waxman(count, seed=3), 1)))
+        with styled():
+            drawing = some(topology(_run(waxman(count, seed=3), 1)))
         texts = drawing.figure.axes[0].texts
         shown[count] = (len(texts), min(float(text.get_fontsize()) for text in texts) >= 5.0)
     assert shown[20] == (20, True)

@@ -12,7 +12,7 @@ import pytest
 
 from router.matching.columns import to_predicates
 from router.predicates import Operator, Type
-from testbed.cli.main import build_parser, main
+from testbed.cli.main import main
 from testbed.experiments.siena_ff.generate import (
     INTEGER_OPERATORS,
     STRING_OPERATORS,
@@ -159,6 +159,3 @@ def test_the_command_writes_to_a_file(tmp_path_factory: pytest.TempPathFactory) 
     assert lines[0].startswith("ifconfig 1 ")
     assert sum(line.startswith("select ") for line in lines) == 4
     assert main(["workload", "match", "--constraints", "1", "-o", str(path)]) == 2
-    line = ["workload", "match", "--string-operators", "=:1,any:2"]
-    arguments = build_parser(line).parse_args(line)
-    assert arguments.string_operators == {Operator.EQ: 1, Operator.ANY: 2}
