@@ -103,7 +103,7 @@ def results(
 
 
 def starved(found: Iterable[tuple[JudgedRound, int]]) -> int:
-    """Returns the number of rounds that starve although enough publications could surely reach them."""
+    """Returns the number of rounds that starve although their certain M_S is enough, by `results`."""
     return sum(each["outcome"] == STARVED and certain >= each["max"] for each, certain in found)
 
 
