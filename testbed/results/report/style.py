@@ -33,52 +33,19 @@ TYPE_COLOURS |= {"PUB": BLUE, "SUB": ORANGE, "OVERLOAD": GREEN, "FLUSH": PURPLE}
 GREY = "#8a8f98"
 #: Nodes keep their colour on a dark page, since numbers are written on them.
 NODE = "#56606d"
+
+
+def _settings(name: str) -> dict[Any, Any]:
+    """Returns the settings of a style file of this package."""
+    path = Path(__file__).with_name(f"{name}.mplstyle")
+    return mpl.rc_params_from_file(path, fail_on_error=True, use_default_template=False)
+
+
+_REPORT = _settings("report")
 #: Inline figures replace these three by the colours of text, rules and ground of the page.
-INK = "#1b1f24"
-RULE = "#d8dbe0"
+INK = _REPORT["text.color"]
+RULE = _REPORT["grid.color"]
 GROUND = "#fefefe"
-
-_SETTINGS: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    # The name of a run is no formula.
-    "text.parse_math": False,
-    "font.size": 10,
-    "font.family": "DejaVu Sans",
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": RULE,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.8,
-    "lines.linewidth": 1.6,
-    "legend.frameon": False,
-    "figure.constrained_layout.use": True,
-}
-
-
-#: Of a paper: the text of two columns (IEEE, ACM) in a serif face, embedded as TrueType, and thinner lines.
-_PAPER: dict[Any, Any] = {
-    **_SETTINGS,
-    "font.size": 8,
-    "font.family": "STIXGeneral",
-    "text.color": "black",
-    "axes.labelcolor": "black",
-    "xtick.color": "black",
-    "ytick.color": "black",
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.0,
-    "lines.markersize": 3.5,
-    "pdf.fonttype": 42,
-}
 
 
 @dataclass(frozen=True)
@@ -99,7 +66,10 @@ class Style:
 
 
 #: By the name on the command line.
-STYLES = {"report": Style(_SETTINGS), "paper": Style(_PAPER, column_in=3.33, gap_in=0.34, least_ratio=0.55)}
+STYLES = {
+    "report": Style(_REPORT),
+    "paper": Style(_REPORT | _settings("paper"), column_in=3.33, gap_in=0.34, least_ratio=0.55),
+}
 _in_force: ContextVar[Style] = ContextVar("style", default=STYLES["report"])
 #: Figures that are wider than this, in inches, fill two columns of a paper.
 _TWO_COLUMNS_IN = 8.0

@@ -21,7 +21,7 @@ from tests.support.run_folder import good_run
 
 _PACKAGES = ("router", "topos", "captures", "testbed")
 _FILES = ("pyproject.toml", "README.md", "LICENSE")
-_DATA = (".css", ".html", ".js", ".json", ".lua", ".sql", ".toml", ".txt")
+_DATA = (".css", ".html", ".js", ".json", ".lua", ".mplstyle", ".sql", ".toml", ".txt")
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
 import router
