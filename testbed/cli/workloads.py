@@ -101,8 +101,9 @@ def _generate(arguments: Namespace) -> None:
 
 
 def _match(arguments: Namespace) -> None:
-    settings = {each.key: getattr(arguments, each.key) for each in options_of(MatchingWorkload)}
-    workload = MatchingWorkload(**settings)
+    workload = MatchingWorkload(
+        **{each.key: vars(arguments)[each.key] for each in options_of(MatchingWorkload)}
+    )
     progress = Progress(Console(stderr=True, quiet=arguments.output == "-" and not sys.stderr.isatty()))
     with progress.stage("draw", f"drawing {workload.constraints:,} constraints"):
         table = draw_table(workload)

@@ -366,9 +366,8 @@ class Emulation:
     def _lag_watch(self) -> LagWatch:
         experiment = self.experiment
         limits = Limits(SLOWEST, experiment.fastest, experiment.lag_max_s, experiment.lag_max_wall_s)
-        governor = None
-        if experiment.time_scale == AUTO:
-            governor = Governor(limits, self._estimate.rate * CAUTION)
+        governed = experiment.time_scale == AUTO
+        governor = Governor(limits, self._estimate.rate * CAUTION) if governed else None
         due_s = sorted(
             [item.at_s for item in self.workload.items]
             + [at_s for at_s, _ in (*steps_of(experiment.events), *part_steps_of(experiment.events))]

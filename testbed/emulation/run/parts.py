@@ -188,8 +188,7 @@ class RunningParts:
     ) -> None:
         t_ns, at_s = moment or self._moment()
         record = {"t_ns": t_ns, "at_s": at_s, "what": what, "part": part}
-        record |= {} if node is None else {"node": node}
-        record |= {} if app is None else {"app": app}
+        record |= {name: value for name, value in (("node", node), ("app", app)) if value is not None}
         append_fault(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
 
 

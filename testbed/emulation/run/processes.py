@@ -178,11 +178,7 @@ class Routers:
         self.child.write_line("start")
 
     def not_ready(self) -> list[int]:
-        """Returns the nodes whose routers, since `start`, have not opened their sockets.
-
-        Raises:
-            RunError: a router has ended, or the parent.
-        """
+        """Returns the nodes whose routers have no socket since `start`; raises RunError if one has ended."""
         self.child.check()
         for event in self._starting():
             if event["event"] != "ready":

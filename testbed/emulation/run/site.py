@@ -138,7 +138,6 @@ class Site:
 
     @property
     def lags(self) -> list[LagMeters]:
-        """By machine."""
         return [self.lag]
 
     def not_ready(self) -> list[int]:
