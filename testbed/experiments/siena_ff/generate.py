@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from math import inf
 from random import Random
 from typing import TextIO
 
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns, number_value
 from router.options import check, setting
-from router.predicates import INTEGER_MAX, SYMBOLS, Message, Operator, Type, Value
+from router.predicates import INTEGER_MAX, STRING_ONLY, SYMBOLS, Message, Operator, Type, Value
 from router.predicates.lexer import KEYWORDS
 from testbed.experiments.siena_ff import driver_name, driver_value
 from testbed.support.errors import InputError, reading
@@ -76,9 +77,18 @@ class MatchingWorkload:
     def __post_init__(self) -> None:
         with reading():
             check(self)
-        most = max(self.filter_constraints[1], self.message_attributes[1])
-        if most > self.words:
-            raise InputError(f"words: {self.words}; expected {most} or more, for so many different names")
+        for name, least in (("filter_constraints", 1), ("message_attributes", 0)):
+            fewest, most = getattr(self, name)
+            if not least <= fewest <= most:
+                raise InputError(f"{name}: {fewest}-{most}; expected {least} or more, in ascending order")
+            if most > self.words:
+                raise InputError(f"{name}: {most} different names, but the dictionary has {self.words} words")
+        for name in ("integer_operators", "string_operators"):
+            weights = getattr(self, name).values()
+            if not 0 < sum(weights) < inf or min(weights) < 0:
+                raise InputError(f"{name}: expected finite weights of 0 or more, at least one of them more")
+        if wrong := STRING_ONLY & self.integer_operators.keys():
+            raise InputError(f"integer_operators: {min(wrong).name.lower()} is for strings only")
 
 
 _ONSETS = ("b c d f g h j k l m n p r s t v w z " * 2 + "br ch cl cr dr fl gr pl pr sh sl st th tr").split()

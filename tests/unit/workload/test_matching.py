@@ -127,8 +127,11 @@ def test_a_seed_gives_one_table_and_other_options_are_obeyed() -> None:
         ({"constraints": 6_000_000}, "constraints: 6000000 is not valid; expected an integer from 1 to 5e"),
         ({"constraints": 20, "interfaces": 19}, "20 constraints make"),
         ({"messages": 10**23}, "messages: 100000000000000000000000 is not valid"),
-        ({"words": 8}, "words: 8; expected 10 or more, for so many different names"),
+        ({"words": 8}, "message_attributes: 10 different names, but the dictionary has 8 words"),
+        ({"filter_constraints": (0, 2)}, "filter_constraints: 0-2; expected 1 or more"),
         ({"strings_percent": 101}, "strings_percent: 101 is not valid; expected a number from 0 to 100"),
+        ({"integer_operators": {Operator.PREFIX: 1}}, "prefix is for strings only"),
+        ({"string_operators": {Operator.EQ: 0}}, "string_operators: expected finite weights"),
     ],
 )
 def test_parameters_that_cannot_be_are_refused(parameters: dict[str, object], said: str) -> None:
