@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -24,6 +25,7 @@ from topos import Topology
 _MANY_NODES = 2_000
 #: Spark's master that accounts.
 DEFAULT_MASTER = "local[2]"
+_Place = tuple[str, Callable[..., Any]]  # the datapath of a run, and what makes its site
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -62,6 +64,7 @@ def run_command(arguments: Namespace) -> int:
     from testbed.emulation.network.cleanup import clean_dead_runs
     from testbed.emulation.run.demand import demand, estimate, require_capacity
     from testbed.emulation.run.emulation import emulate
+    from testbed.emulation.run.site import Site
     from testbed.experiments.workload.generate import generate
     from testbed.machine.checks import require_machine
     from testbed.results.live.view import LiveView
@@ -69,10 +72,14 @@ def run_command(arguments: Namespace) -> int:
     experiment = load(arguments)
     here = arguments.master.startswith("local")
     progress = Progress(Console())
+    place: AbstractContextManager[_Place]
     if here:
         require_machine(experiment)
         if not arguments.force:
             require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
+        place = nullcontext((choose_datapath(arguments.datapath, experiment.topology, progress), Site))
+    else:
+        place = _over_machines(experiment, arguments, progress)
     cleaned = clean_dead_runs()
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
@@ -84,21 +91,13 @@ def run_command(arguments: Namespace) -> int:
         beside = not (arguments.no_prepare or arguments.no_account) and arguments.engine == "spark"
         if here and beside and has_room(experiment, arguments.master):
             ahead = stack.enter_context(closing(PreparedConclusion(arguments.master)))
-        emulating = partial(
-            emulate,
-            *(experiment, arguments.runs),
-            progress=progress,
-            hold=arguments.hold,
-            view=view,
-            started=None if ahead is None else ahead.start,
-        )
         lost = None
         try:
-            if here:
-                chosen = choose_datapath(arguments.datapath, experiment.topology, progress)
-                run_dir = emulating(datapath=chosen)
-            else:
-                run_dir = _over_machines(experiment, arguments, progress, emulating)
+            with place as (chosen, site):
+                run_dir = emulate(
+                    *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
+                    *(None if ahead is None else ahead.start, site),
+                )
         except PartLostError as error:
             if arguments.no_account:
                 raise
@@ -113,10 +112,9 @@ def run_command(arguments: Namespace) -> int:
         return _conclude(arguments, run_dir, progress)
 
 
-def _over_machines(
-    experiment: Experiment, arguments: Namespace, progress: Progress, emulating: Callable[..., Path]
-) -> Path:
-    """Emulates one network over the machines of a cluster; returns the run folder, which is here."""
+@contextmanager
+def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progress) -> Iterator[_Place]:
+    """Yields the place of one network over the machines of a cluster."""
     from testbed.emulation.machines.sites import Machine, Sites
     from testbed.evaluation.sweeps.machines import cleaned, machines_for
 
@@ -128,7 +126,7 @@ def _over_machines(
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
-        return emulating(datapath=chosen, site=partial(Sites, spark, machines))
+        yield chosen, partial(Sites, spark, machines)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:
