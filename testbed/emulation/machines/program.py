@@ -37,8 +37,6 @@ from testbed.terminal import put, reported
 ALIVE_S, DEAD_S = 1.0, 10.0
 #: Names of sockets, and of the targets of relays: of the driver, and of a machine.
 REPORT, SITE = "report", "site"
-#: The folder with the key of a machine and its certificate, until it is started again.
-IDENTITY = STATE_ROOT
 #: Bytes of a file in one piece.
 _PIECE = 1 << 24
 
@@ -46,7 +44,7 @@ _PIECE = 1 << 24
 def offer() -> tuple[bytes, int, str, bool]:
     """Returns the last fields of `testbed.emulation.machines.sites.Machine`, of this machine."""
     with whole_machine() as free:
-        return make_identity(IDENTITY), len(os.sched_getaffinity(0)), datapath(), free
+        return make_identity(STATE_ROOT), len(os.sched_getaffinity(0)), datapath(), free
 
 
 class Host:
@@ -78,10 +76,10 @@ class Host:
         state = self._state
         self.run.logs_folder.mkdir()
         own, report = state.switches / SITE, state.switches / REPORT
-        relay = Relay(self._address, IDENTITY, trusted, self.run.relay_errors)
+        relay = Relay(self._address, STATE_ROOT, trusted, self.run.relay_errors)
         routers = {f"r{node}": state.socket(node) for node in self._nodes}
-        driver_s = {state.controller: (*driver, CONTROLLER), report: (*driver, REPORT)}
-        relay.add({SITE: own, **routers}, driver_s)
+        forwards = {state.controller: (*driver, CONTROLLER), report: (*driver, REPORT)}
+        relay.add({SITE: own, **routers}, forwards)
         with serve(own, self), socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(DEAD_S)
             connection.connect(str(report))

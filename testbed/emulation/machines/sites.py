@@ -27,7 +27,7 @@ from router.records.json_file import write_json
 from testbed.emulation.machines.calls import Each, Remote
 from testbed.emulation.machines.clocks import Clocks, map_files
 from testbed.emulation.machines.cut import shares, tunnels
-from testbed.emulation.machines.program import ALIVE_S, DEAD_S, IDENTITY, REPORT, SITE
+from testbed.emulation.machines.program import ALIVE_S, DEAD_S, REPORT, SITE
 from testbed.emulation.machines.relay import CLOCK, Relay, make_identity
 from testbed.emulation.network.calibration import Span
 from testbed.emulation.network.namespaces import allow_descriptors
@@ -36,7 +36,7 @@ from testbed.emulation.run.governor import FOLLOWED_LEAD_S, EmulationClock
 from testbed.experiments.config import Experiment
 from testbed.support.errors import InputError, RunError
 from testbed.support.processes import Steps
-from testbed.support.run_state import CONTROLLER, RunState
+from testbed.support.run_state import CONTROLLER, STATE_ROOT, RunState
 
 _PROGRAM = "testbed.emulation.machines.program"
 #: Wall seconds until a machine that Spark was asked to start a program on has reported, and until the
@@ -166,7 +166,7 @@ class Sites:
 
     def _start_programs(self) -> dict[str, int]:
         """Starts the program on each machine; returns the ports of their relays, by address."""
-        trusted = b"".join(each.certificate for each in self._machines) + make_identity(IDENTITY)
+        trusted = b"".join(each.certificate for each in self._machines) + make_identity(STATE_ROOT)
         places = {node: machine.address for node, machine in self._at.items()}
         ends = tunnels(self._made[0].topology, places, self._state.tag)
         orders = {
@@ -181,7 +181,7 @@ class Sites:
             listener.listen(len(orders))
             listener.settimeout(ALIVE_S)
             own = str(self._spark.sparkContext.getConf().get("spark.driver.host"))
-            self._relay = Relay(own, IDENTITY, trusted, self._run.relay_errors)
+            self._relay = Relay(own, STATE_ROOT, trusted, self._run.relay_errors)
             self._relay.add({REPORT: report, CONTROLLER: self._state.controller}, {})
             order = pickle.dumps(((own, self._relay.port), trusted, orders))
             self._task = self._pool.submit(everywhere, self._spark, _PROGRAM, payload=order)
@@ -257,8 +257,8 @@ class Sites:
         return [
             replace(span, began_ns=times[0], ended_ns=times[1])
             for machine, host in self._hosts.items()
-            for span in host.site.spans()
             for fit in [self._clocks.fit(machine)]
+            for span in host.site.spans()
             for times in [fit.to_driver(np.array([span.began_ns, span.ended_ns])).tolist()]
         ]
 

@@ -400,10 +400,9 @@ class EmulatedNetwork:
         Links that were taken down by `set_link` stay down. Router and applications continue to run.
         """
         links = self.state.set_node(node, up)
-        host_ends: list[tuple[str, str]] = []
-        if node in self.nodes:
-            host_ends.append((self.host_namespaces[node], host_device(node)))
-            host_ends.append((self.switch_namespaces[node], port_device(node, HOST_PORT)))
+        hosts, switches = self.host_namespaces, self.switch_namespaces
+        both = (hosts, host_device(node)), (switches, port_device(node, HOST_PORT))
+        host_ends = [(found[node], device) for found, device in both if node in found]
         if up:
             _set(reversed(host_ends), up=True)
             if self._ip and host_ends:  # the kernel removed the routes with the device

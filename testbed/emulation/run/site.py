@@ -268,7 +268,7 @@ class Site:
         return self.network.spans()
 
     def list_captures(self) -> None:
-        """Writes the list of the captures, if `stop_captures` has not."""
+        """Writes the list of the captures, unless their own end has."""
         if not self._run.captures.exists():
             self.captures.list_files()
 

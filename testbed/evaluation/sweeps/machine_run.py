@@ -17,8 +17,6 @@ import sys
 import threading
 from collections.abc import Collection, Sequence
 
-from rich.console import Console
-
 from captures.rundir import RunLayout
 from captures.rundir.inputs import Source
 from captures.spark.folder import process_folder, remove_abandoned
@@ -105,8 +103,7 @@ def _run(job: Job, most: int) -> tuple[Row, bytes]:
         most: bytes of the greatest archive that is returned.
     """
     runs, archive = process_folder().path / "runs", process_folder().path / f"run{SUFFIX}"
-    quiet = Progress(Console(quiet=True))
-    row = row_of(job, lambda job: emulated(job, runs, quiet, "duckdb"))
+    row = row_of(job, lambda job: emulated(job, runs, Progress(), "duckdb"))
     folder = next((each for each in runs.glob("*/") if RunLayout(each).manifest.is_file()), None)
     if folder is None or (job.measure and row["error"] is None):
         return row, b""
