@@ -34,7 +34,7 @@ _EGRESS = (
 _FEATURES = {
     "netem": "tc qdisc add dev lo root netem delay 1ms",
     "tbf": "tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms",
-    "nft_egress": f"{_EGRESS}drop'",
+    "nft_egress": f"{_EGRESS}fwd to lo'",
     "nft_dup": f"{_EGRESS}meta mark set 1 dup to lo'",
 }
 

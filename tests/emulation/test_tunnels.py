@@ -23,6 +23,7 @@ from testbed.emulation.network.tunnels import Tunnel
 from testbed.machine.probes import kernel_features
 from testbed.support.run_state import ProcessId
 from tests.support.polling import wait_for
+from tests.support.runtime_wire import socket_in
 from topos.generators import line
 
 pytestmark = [pytest.mark.emulation, pytest.mark.root]
@@ -64,10 +65,7 @@ def test_a_full_frame_passes_or_is_missing(machines: dict[str, EmulatedNetwork])
 
 
 def _host(part: EmulatedNetwork, node: int) -> socket.socket:
-    with returning_to_its_namespace():
-        enter_network_namespace(part.host_namespaces[node])
-        host = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    host.bind((f"r{node}-eth0", ETHERTYPE))
+    host = socket_in(Path(part.host_namespaces[node]), f"r{node}-eth0")
     host.settimeout(0.5)
     return host
 
@@ -112,9 +110,17 @@ def test_two_machines_carry_one_network_and_keep_nothing(machines: dict[str, Emu
                 for part in parts:
                     fault(part, ends)
                 assert (_come(left, right, 5), _come(right, left, 5)) == (come, come)
-        # Open vSwitch drops what it would send together with a frame that is lost.
-        lost = [(each.sender, each.counted.lost > 0) for part in parts for each in part.spans()]
-        assert lost == [(1, True), (2, True)]
+        for part in parts:
+            part.shape((1, 2), {"loss_percent": 20.0})
+        # A frame that is lost takes none with it.
+        came = _come(left, right, 320), _come(right, left, 320)
+        counted = [
+            (each.sender, each.counted.frames, each.counted.lost) for part in parts for each in part.spans()
+        ]
+        assert counted == [(1, 5, 5), (1, 320, 320 - came[0]), (2, 5, 5), (2, 320, 320 - came[1])]
+        assert min(came) > 200
+        for part in parts:
+            part.shape((1, 2), {"loss_percent": None})
         for part in parts:
             part.shape((1, 2), {"bandwidth_mbps": 1.0})
         began = time.monotonic()

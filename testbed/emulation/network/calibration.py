@@ -101,10 +101,10 @@ def _by_rules(listing: str | None) -> dict[str, Counted]:
             continue
         kinds = {kind: value for each in rule["expr"] for kind, value in each.items()}
         if "counter" in kinds:
-            what = "drop" if "drop" in kinds else "dup" if "dup" in kinds else "all"
+            what = "fwd" if "fwd" in kinds else "dup" if "dup" in kinds else "all"
             counts[rule["chain"]][what] = kinds["counter"]["packets"]
     return {
-        device: Counted(frames=each["all"], lost=each["drop"], doubled=each["dup"])
+        device: Counted(frames=each["all"], lost=each["fwd"], doubled=each["dup"])
         for device, each in counts.items()
     }
 

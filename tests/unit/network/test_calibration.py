@@ -94,7 +94,7 @@ def test_counters_of_rules_and_of_a_queue_of_the_same_device() -> None:
         {"metainfo": {"version": "1.0.6"}},
         accepted,
         rule("s0-e1", 50),
-        rule("s0-e1", 10, {"drop": None}),
+        rule("s0-e1", 10, {"fwd": {"dev": "lo"}}),
         rule("s0-e1", 4, {"mangle": {}}, {"dup": {"addr": "s0-e1"}}),
         rule("s1-e1", 20),
         rule("in", 77, table="of another"),
@@ -244,9 +244,9 @@ def test_loss_falls_back_to_nftables_only_without_netem() -> None:
     assert [node for node, _ in rulesets] == [0, 1]
     for (_, ruleset), device in zip(rulesets, ("s0-e1", "s1-e1"), strict=True):
         assert f"hook egress device {device} priority 0;" in ruleset
-        assert "numgen random mod 1000000 < 25000 counter drop" in ruleset
+        assert "numgen random mod 1000000 < 25000 counter fwd to lo" in ruleset
     (_, ruleset), _ = nft_ruleset(_topology(loss_percent=100), NO_NETEM)
-    assert "    counter drop" in ruleset  # nft refuses a draw that always hits
+    assert "    counter fwd to lo" in ruleset  # nft refuses a draw that always hits
 
 
 def test_netem_has_all_properties_and_nftables_doubles_frames_without_it() -> None:
@@ -260,7 +260,7 @@ def test_netem_has_all_properties_and_nftables_doubles_frames_without_it() -> No
     (_, ruleset), _ = nft_ruleset(doubling, DUP)
     rules = ruleset.splitlines()
     # Lost frames are not doubled.
-    assert rules[5].endswith("< 10000 counter drop")
+    assert rules[5].endswith("< 10000 counter fwd to lo")
     assert rules[6].endswith("< 40000 counter meta mark set 0xcbcb dup to s0-e1")
 
 
