@@ -10,21 +10,19 @@ import asyncio
 import json
 import os
 import resource
-import signal
 import socket
 import ssl
 import sys
 import time
 from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from router.records.json_file import to_json
 from router.system import die_with
-from testbed.support.processes import Child, end_like_ctrl_c
+from testbed.support.processes import Child
 from testbed.terminal import put
 
 #: A target of every relay. It answers 8 bytes by 16: CLOCK_MONOTONIC and CLOCK_REALTIME, in ns, big-endian.
@@ -193,9 +191,7 @@ async def _run(address: str, identity: Path) -> None:
 
 
 if __name__ == "__main__":
-    end_like_ctrl_c()
     os.umask(0o177)  # sockets are for this user alone
     resource.setrlimit(resource.RLIMIT_NOFILE, 2 * resource.getrlimit(resource.RLIMIT_NOFILE)[1:])
-    die_with(os.getppid(), signal.SIGTERM)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_run(sys.argv[1], Path(sys.argv[2])))
+    die_with(os.getppid())
+    asyncio.run(_run(sys.argv[1], Path(sys.argv[2])))
