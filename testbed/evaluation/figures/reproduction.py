@@ -258,7 +258,7 @@ class Results:
         return {each: self.curves_over(own, x, key) for each, own in groups.items()}
 
 
-#: The texts of pages, by page.
+#: The figures of texts.toml, by name.
 _TEXTS = tomllib.loads(files(__package__).joinpath("texts.toml").read_text(encoding="utf-8"))
 #: The delay of simulated links.
 _DELAY = "links.delay_ms"
@@ -350,42 +350,10 @@ class Reproduction(ABC):
         return None
 
 
-#: Reproductions by the names that `cbcb figure` takes.
+#: The classes of texts.toml.
 FIGURES: Registry[type[Reproduction]] = Registry("figure")
-for _name, _place, _doc in (
-    ("match", "match:Match", "Distribution of matching predicates (figure 10)."),
-    ("fn", "false_negatives:FalseNegatives", "False negatives over time (figure 11)."),
-    ("fp", "false_positives:FalsePositives", "False positives over time (figure 12)."),
-    ("ra", "advertisements:Advertisements", "Share of RAs over time (figure 13)."),
-    ("srur", "requests:Requests", "Rate of SRs and URs over time (figure 14)."),
-    ("rules", "rules:Rules", "Deliveries that the papers' rules lose, and RAs that they save."),
-    ("forwarding", "forwarding:Forwarding", "Optimisations of the forwarding algorithm (slides, part II)."),
-    ("network-effect", "network_effect:NetworkEffect", "One table, or many routers."),
-    ("alpha", "alpha:Alpha", "The disjunction advantage (slides, part III)."),
-    ("schemes", "schemes:Schemes", "Routing schemes against the formulas of the slides."),
-    ("formulas", "formulas:Formulas", "Each formula of the slides' summary table; d on power-law graphs."),
-    ("scale", "scale:Scale", "State and control traffic of up to 100,000 routers."),
-    (
-        "attention",
-        "attention:Attention",
-        "Attention-limited dissemination against exhaustive semantics (Diallo et al., figure 2).",
-    ),
-    (
-        "attention-open",
-        "attention_open:AttentionOpen",
-        "What the paper of attention-limited dissemination leaves open: options, losses, delays, full links.",
-    ),
-    (
-        "precision",
-        "precision:Precision",
-        "False matches of encoded filters: by the hash, by the operators (slides, part IV).",
-    ),
-    ("emulated", "emulated:EmulatedBesideSimulated", "Emulations beside simulations of their experiments."),
-    ("leakage", "leakage:Leakage", "Attacks on encoded messages and filters, with and without hardening."),
-    ("world", "world:World", "Networks of operators, stock ticks, baselines, churn."),
-    ("trades", "trades:Trades", "Privacy, requests, state and rates against traffic (slides, parts I, IV)."),
-):
-    FIGURES.register_lazily(_name, f"testbed.evaluation.figures.{_place}", _doc)
+for _name, _page in _TEXTS.items():
+    FIGURES.register_lazily(_name, f"testbed.evaluation.figures.{_page.pop('place')}", _page.pop("about"))
 
 
 def common(**overrides: Any) -> dict[str, str]:
