@@ -94,6 +94,20 @@ def _ancestors(parents: _Array) -> Iterator[tuple[_Array, _Array]]:
         places = places[ancestor[places] != outside]
 
 
+def below(parents: _Array, weights: _Array) -> _Array:
+    """Returns the sum of the weights of each node and of all nodes below it, in the flat array of some trees.
+
+    Args:
+        parents: rows of `trees.Forest.parents`.
+        weights: by place in that array.
+    """
+    sums = weights.copy()
+    # Of each place the nodes less than 1, 2, 4... hops below it.
+    for places, above in _ancestors(parents):
+        np.add.at(sums, above, sums[places])
+    return sums
+
+
 def _keys(sources: _Array, parents: _Array) -> _Array:
     """Returns uint64 [n, n], by node and source: a number for the parent and the nodes of the subtree.
 
@@ -106,10 +120,7 @@ def _keys(sources: _Array, parents: _Array) -> _Array:
     keys = np.empty((count, count), np.uint64)
     for some in _in_slices(sources):
         rows = parents[some]
-        # Of each place the nodes less than 1, 2, 4... hops below it.
-        sums = np.tile(numbers, len(some))
-        for places, above in _ancestors(rows):
-            np.add.at(sums, above, sums[places])
+        sums = below(rows, np.tile(numbers, len(some)))
         keys[:, some] = (sums.reshape(rows.shape) + rows.astype(np.uint64)).T
     return keys
 

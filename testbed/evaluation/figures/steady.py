@@ -28,7 +28,7 @@ from captures.rundir.routing_tables import by_predicate, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.widening import oversimplify
 from router.wire.table import encode_table
-from testbed.controller.classes import NO_PARENT, Adjacency
+from testbed.controller.classes import NO_PARENT, Adjacency, below
 from testbed.controller.trees import LAYERS, Forest, broadcast_tables, parents_from, spanning_links
 from testbed.evaluation.figures.floor import PerfectTables
 from testbed.evaluation.figures.reproduction import common
@@ -101,22 +101,6 @@ class Interests:
 interests = cache(Interests)
 
 
-def below(parents: _Array, weights: _Array) -> _Array:
-    """Returns the sum of the weights of each node and of all nodes below it.
-
-    Args:
-        parents: a row of `Forest.parents`.
-    """
-    depth, above = np.zeros(len(parents), np.int64), parents
-    while (inner := above != NO_PARENT).any():
-        depth += inner
-        above = np.where(inner, parents[above], NO_PARENT)
-    total, order = weights.astype(np.float64), np.argsort(depth, kind="stable")
-    for nodes in np.split(order, np.cumsum(np.bincount(depth)))[-2:0:-1]:
-        np.add.at(total, parents[nodes], total[nodes])
-    return total
-
-
 class Large:
     """A network with receivers (75 %) and senders (20 %) at random, and what its routers hold.
 
@@ -145,7 +129,7 @@ class Large:
         child = np.flatnonzero(parents != NO_PARENT)
         # Both directions of each link: the router that sends, and what is beyond the link.
         router = np.concatenate([parents[child], child])
-        behind, sending = (below(parents, each)[child] for each in (self.receivers, self.senders))
+        behind, sending = (below(parents[None], each)[child] for each in (self.receivers, self.senders))
         receivers = np.concatenate([behind, self.receivers.sum() - behind])
         senders = np.concatenate([self.senders.sum() - sending, sending])
         sizes = self._interests.sizes(receivers)
@@ -164,7 +148,9 @@ class Large:
         held = []
         for root in [*drawn, *hubs]:
             (parents,) = parents_from(adjacency, np.array([root]))
-            held.append(self._interests.sizes(below(parents, self.receivers)[parents == root]).sum(axis=1))
+            held.append(
+                self._interests.sizes(below(parents[None], self.receivers)[parents == root]).sum(axis=1)
+            )
         self._sample("pif", np.array(held[: len(drawn)]), np.max(held, axis=0))
         senders = self._rng.permutation(np.flatnonzero(self.senders))
         senders = senders[: min(SENDERS, len(senders) // 2)]
@@ -172,7 +158,7 @@ class Large:
         for source in senders:
             (parents,) = parents_from(adjacency, np.array([source]))
             child = np.flatnonzero(parents != NO_PARENT)
-            sizes = self._interests.sizes(below(parents, self.receivers)[child]) * self.senders.sum()
+            sizes = self._interests.sizes(below(parents[None], self.receivers)[child]) * self.senders.sum()
             means.append(sizes.sum(axis=1) / self.nodes)
             total += [np.bincount(parents[child], each, self.nodes) for each in sizes]
         self._sample("psf", np.array(means), total.max(axis=1) / len(senders))

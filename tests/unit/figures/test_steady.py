@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from testbed.controller.classes import below
 from testbed.controller.trees import LAYERS, Forest
 from testbed.evaluation.figures.reproduction import FIGURES, Case, Results
 from testbed.evaluation.figures.scale import _feasible
 from testbed.evaluation.figures.scheme_memory import receivers_below
 from testbed.evaluation.figures.schemes import SCHEMES
-from testbed.evaluation.figures.steady import Interests, Large, below, measure
+from testbed.evaluation.figures.steady import Interests, Large, measure
 from topos.generators import power_law
 
 
@@ -73,7 +74,7 @@ def test_samples_of_all_routers_and_half_of_the_senders_are_near_the_classes() -
 
 
 def test_weights_are_summed_over_subtrees() -> None:
-    parents = np.array([-1, 0, 0, 1, 3])
+    parents = np.array([[-1, 0, 0, 1, 3]])
     assert below(parents, np.array([1, 2, 4, 8, 16])).tolist() == [31, 26, 4, 24, 16]
 
 
