@@ -89,8 +89,6 @@ class Alarm:
         due: gives the first virtual nanosecond at which a deadline has passed.
     """
 
-    __slots__ = ("_agenda", "_at_ns", "_deadline", "_due_ns", "_ring")
-
     def __init__(
         self, agenda: Agenda, ring: Callable[[], None], due: Callable[[float], int] = WALL.time_of
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from router.content import Content
 from router.predicates import Message, Predicate, Value
@@ -33,11 +33,9 @@ _PACE_NS = 1_000_000
 _NO_FIELDS: Mapping[str, Any] = {}
 
 
-class RecordSink(Protocol):
-    """Takes the records of a service, such as `router.records.attention.ServiceRecords`."""
-
-    def write(self, t_ns: int, node: int, app: str | None, record: Mapping[str, Any]) -> None:
-        """Takes the record of an action of the router of `node`, for its application `app`."""
+#: Takes the record of an action of a service, as `router.records.attention.ServiceRecords.write`: time, node,
+#: its application, record.
+RecordSink = Callable[[int, int, str | None, Mapping[str, Any]], None]
 
 
 class Applications:
@@ -139,7 +137,7 @@ class Applications:
         if self._service_records is not None and (record := action.record()) is not None:
             number = action.application
             app = None if number is None else self._name_of.get((node, number))
-            self._service_records.write(EPOCH_NS + self._agenda.now, node, app, record)
+            self._service_records(EPOCH_NS + self._agenda.now, node, app, record)
 
     def _number(self, place: Place) -> int:
         if place not in self._number_of:

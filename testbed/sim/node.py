@@ -36,8 +36,6 @@ class SimulatedRouter:
         verifier: verifies the signatures of others; None: frames need none.
     """
 
-    __slots__ = ("_agenda", "_alarm", "_fabric", "_sink", "core", "node", "router")
-
     def __init__(
         self,
         node: int,

@@ -149,7 +149,7 @@ class Simulation:
             run.service_folder.mkdir()
             file = ServiceRecords(run.simulated_service_records, _raise)
             self._records.append(file)
-            service_records = file
+            service_records = file.write
         self.applications = Applications(
             self.workload,
             experiment.virtual_rate,

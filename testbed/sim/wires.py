@@ -47,8 +47,6 @@ class Capture:
         captured: Ethernet frames so far.
     """
 
-    __slots__ = ("_limit", "_path", "_waiting", "captured")
-
     def __init__(self, path: Path, limit: int) -> None:
         self._path = path
         self._waiting = bytearray(FILE_HEADER)
@@ -140,12 +138,6 @@ class Wire:
         cuts: even while the link is up; grows with each change.
     """
 
-    __slots__ = (
-        *("bytes_sent", "captures", "cuts", "delay_ns", "dropped", "duplicate", "frames", "full_ns"),
-        *("jitter_ns", "link_ns", "loss", "lost", "lost_bytes", "ns_per_byte", "port", "random", "receiver"),
-        *("reorder", "shaped"),
-    )
-
     def __init__(self, link: Link, sender: int, receiver: int, seed: int) -> None:
         self.cuts = 0
         #: The captures that see the frames that arrive.
@@ -223,11 +215,6 @@ class Host:
         incoming: those that come in, by port.
         dropped: frames that the router dropped below its core, by reason.
     """
-
-    __slots__ = (
-        *("bytes_sent", "capture", "control_bytes", "controls", "dropped", "header"),
-        *("incoming", "outgoing", "sent"),
-    )
 
     def __init__(self, node: int, capture: Capture | None) -> None:
         self.capture = capture

@@ -193,18 +193,6 @@ class Attention(Reproduction, page="attention"):
         return found
 
 
-class _Records:
-    """Takes the records of the service where a run folder would keep them."""
-
-    def __init__(self) -> None:
-        self.collector = Collector(filters_of)
-
-    def write(self, t_ns: int, node: int, app: str | None, record: Mapping[str, Any]) -> None:
-        """As `router.records.attention.ServiceRecords.write`."""
-        del t_ns
-        self.collector.take({**record, "node": node, "app": app})
-
-
 def _overrides(facts: Mapping[str, Any]) -> dict[str, str]:
     strategy, most = facts["strategy"], str(facts["max"])
     return {"service.strategy": strategy, "workload.attention.max": most, **facts.get("overrides", {})}
@@ -254,6 +242,9 @@ def _simulated(
     """
     samples: dict[float, int] = {}
 
+    def take(_t_ns: int, node: int, app: str | None, record: Mapping[str, Any]) -> None:
+        collector.take({**record, "node": node, "app": app})
+
     def sample() -> None:
         services = (router.core.service for router in simulation.routers)
         tables = (service.state.table for service in services if isinstance(service, AttentionService))
@@ -262,10 +253,10 @@ def _simulated(
     assert experiment.attention is not None
     # The middle half of the run, without what precedes the subscriptions.
     first = max(0.25, experiment.attention.subscriptions_from_s / experiment.duration_s)
-    records, rate = _Records(), experiment.virtual_rate
+    collector, rate = Collector(filters_of), experiment.virtual_rate
     with uncollected(), tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
         run = new_run_folder(Path(folder), experiment.name)
-        simulation = Simulation(experiment, run, Progress(), "none", service_records=records)
+        simulation = Simulation(experiment, run, Progress(), "none", service_records=take)
         try:
             simulation.set_up()
             begin_s, begin = simulation.agenda.now_s, simulation.agenda.now
@@ -275,7 +266,7 @@ def _simulated(
             counters = {router.node: router.counters() for router in simulation.routers}
         finally:
             simulation.close()
-    history = records.collector.history()
+    history = collector.history()
     judgement, _ = judge(
         history,
         LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()),
