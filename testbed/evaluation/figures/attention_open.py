@@ -6,8 +6,10 @@ Section 5 of the paper evaluates one setting, which its text does not determine.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from itertools import product
 
 from testbed.evaluation.figures.attention import CONTROL, PAPER_SAVES, SAVED, STARVED, STRATEGIES, safety
@@ -19,7 +21,7 @@ Overrides = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Variant:
-    """A row: an experiment with other values of some keys.
+    """A row of attention_open.toml: an experiment with other values of some keys.
 
     Attributes:
         keys: dotted names and values.
@@ -48,13 +50,12 @@ class Variant:
         return ", ".join(texts) or "as shipped"
 
 
-_FLUSHED = "saves less, with FLUSHes counted"
 #: Claim -> the measurement that it compares, the factor of its unit, and the sign of the difference.
 _CLAIMS = {
     "saves more bandwidth": ("saved_bandwidth", 100, 1),
     "saves less bandwidth": ("saved_bandwidth", 100, -1),
     "brings fewer publications in excess": ("overload", 1, -1),
-    _FLUSHED: ("saved_with_flushes", 100, -1),
+    "saves less, with FLUSHes counted": ("saved_with_flushes", 100, -1),
     "satisfies more rounds": ("satisfied", 100, 1),
 }
 #: Heading of a column -> the key of the measurement, and the factor of its unit.
@@ -69,81 +70,17 @@ _COLUMNS: Mapping[str, tuple[str, float]] = {
     "entries / CBR's, %": ("entries_share", 100),
     "upload to delivery, s": ("delay_s", 1),
 }
-_EXACT, _DIVIDED = {"service.history": "exact"}, {"service.fan_out": "divided"}
-_SEQUENTIAL = {"service.fan_out": "sequential"}
-#: Cached publications; the last number is that of `diallo-small`.
-_CACHES = (50, 100, 200, 400)
-
-
-def _workload(**keys: object) -> dict[str, str]:
-    return {f"workload.attention.{key}": str(value).lower() for key, value in keys.items()}
-
-
-def _causes(lifetime_s: int, warm_s: int) -> list[Variant]:
-    """Readings of the text that may explain the difference to the paper's numbers.
-
-    Args:
-        warm_s: when caches are full.
-    """
-    return [
-        Variant({}),
-        Variant(_EXACT, "saves more bandwidth"),
-        Variant(_DIVIDED, "brings fewer publications in excess"),
-        Variant(_SEQUENTIAL, "saves more bandwidth"),
-        Variant(_EXACT | _SEQUENTIAL, "saves more bandwidth", _SEQUENTIAL),
-        Variant(_workload(normalised=False)),
-        Variant(_workload(normalised=False) | _SEQUENTIAL),
-        Variant(_workload(freshness_s=lifetime_s)),
-        Variant(_workload(subscriptions_from_s=warm_s)),
-        *(Variant(_workload(refresh_probability=share)) for share in (0.25, 0.75)),
-    ]
-
-
-def _others() -> Iterator[Variant]:
-    """Options, losses, delays and full links."""
-    yield Variant(_EXACT | _DIVIDED, "saves more bandwidth", _DIVIDED)
-    for key, value in (("remote", "all"), ("count_in_transit", "true"), ("en_route", "true")):
-        yield Variant({f"service.{key}": value})
-    yield Variant(_workload(draw="uniform"))
-    yield Variant(_workload(pick="uniform"))
-    # Graphs of average degree 4, and of degree 2 "following a power-law distribution".
-    yield Variant({"topology.links_per_node": "2"})
-    yield Variant({"topology": '{ generator = "power_law", nodes = 25, least_degree = 1 }'})
-    policies = ("mf", "lru", "mru", "mfu")
-    yield from (Variant({"service.selection": policy}) for policy in policies)
-    yield Variant({"service.selection_types": "true"})
-    for policy in policies:
-        claim = "saves less bandwidth" if policy in ("mf", "mru") else None
-        yield Variant({"service.replacement": policy}, claim)
-    for first in ("pending-first", "disseminated-first"):
-        yield Variant({"service.replacement_types": first})
-    for size, flushing in product(_CACHES, ("off", "neighbour")):
-        plain = {} if size == _CACHES[-1] else {"service.cache_publications": str(size)}
-        if flushing != "off":
-            yield Variant(plain | {"service.flushing": flushing}, _FLUSHED, plain)
-        elif plain:
-            yield Variant(plain, "saves less bandwidth")
-    yield Variant({"service.flushing": "network"}, _FLUSHED)
-    for loss, more in product(("0.5", "2", "5"), ({}, {"service.top_up_s": "5"}, _SEQUENTIAL)):
-        yield Variant({"links.loss_percent": loss} | more)
-    for delay_ms, more in product((10, 100, 1000), ({}, _SEQUENTIAL)):
-        # A frame crosses up to 8 links.
-        window_s = f"{max(0.5, delay_ms / 100):g}"
-        yield Variant({"links.delay_ms": str(delay_ms), "oracle.in_flight_window_s": window_s} | more)
-    for pace in (0.005, 0.01, 0.02):
-        # With a smaller Max the links are not full.
-        fifo = {"service.pace_mbps": str(pace), "service.scheduler": "fifo"}
-        yield Variant(fifo, max=50)
-        yield Variant(fifo | {"service.scheduler": "cbf"}, "satisfies more rounds", fifo, max=50)
-
-
-#: The variants that the pages show.
-_NAMED = {each.name for each in (*_causes(20, 100), *_causes(50, 500))}
+#: Size -> its rows.
+_ROWS = tomllib.loads(files(__package__).joinpath("attention_open.toml").read_text(encoding="utf-8"))
 #: Size -> the shipped experiment, and its variants.
 _SIZES: Mapping[str, tuple[str, Sequence[Variant]]] = {
-    "small": ("diallo-small", [*_causes(20, 100), *_others()]),
-    "paper": ("diallo", _causes(50, 500)),
+    size: (rows["base"], [Variant(**row) for row in (*rows["shown"], *rows.get("further", ()))])
+    for size, rows in _ROWS.items()
 }
+#: The variants that the pages show.
+_NAMED = {Variant(**row).name for rows in _ROWS.values() for row in rows["shown"]}
+#: The paper claims its numbers for P_r 0.5 and freshness 1000 alone.
+_NOT_CLAIMED = {"workload.attention.refresh_probability", "workload.attention.freshness_s"}
 
 
 class AttentionOpen(Reproduction, page="attention-open"):
@@ -220,8 +157,7 @@ def _statements(
         )
     if size != "paper":
         return
-    # The paper claims its numbers for P_r 0.5 and freshness 1000 alone.
-    judged = not variant.keys.keys() & _workload(refresh_probability=0, freshness_s=0).keys()
+    judged = not variant.keys.keys() & _NOT_CLAIMED
     for claim, key, (least, most) in (
         ("over 99 % satisfied", "starvation", (0.0, STARVED)),
         (f"saves up to {PAPER_SAVES[strategy]:.0%}", "saved_bandwidth", SAVED[strategy]),
