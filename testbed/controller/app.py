@@ -453,7 +453,7 @@ def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
 
 def _signals() -> Any:
     """Returns a socket with a byte for each signal that the process gets; SIGTERM itself ends nothing."""
-    receiver, sender = _FRAMEWORK.socket_pair()
+    receiver, sender = _FRAMEWORK.sockets.socketpair()
     sender.setblocking(False)
     signal.signal(signal.SIGTERM, lambda *_: None)
     signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)

@@ -44,6 +44,7 @@ class Framework:
         connection: called with a socket and its address, it serves the connection of a switch.
         native: the threads are native: several run at once, and they outlive the main thread.
         turn: held while the state of an application is used: its handlers have a thread of their own.
+        sockets: the module `socket`: a thread that waits for one of its sockets keeps no other from running.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,6 +77,7 @@ class Framework:
         self.connection: Callable[..., None] = module("controller.controller").datapath_connection_factory
         self.version: int = module("ofproto.ofproto_v1_3").OFP_VERSION
         self.turn: AbstractContextManager[object] = threading.RLock() if self.native else nullcontext()
+        self.sockets: Any = socket if self.native else import_module("eventlet.green.socket")
 
     def handles(self, event: str, *phases: str) -> Callable[[Handler], Handler]:
         """Declares a method of an application as the handler of an event, in some phases of a connection."""
@@ -93,15 +95,10 @@ class Framework:
         return declare
 
     def listen(self, path: Path, backlog: int) -> Any:
-        server = self._sockets().socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        server = self.sockets.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         server.bind(str(path))
         server.listen(backlog)
         return server
-
-    def socket_pair(self) -> tuple[Any, Any]:
-        """Returns two connected sockets; a thread that waits for one keeps no other thread from running."""
-        first, second = self._sockets().socketpair()
-        return first, second
 
     def compute(self, function: Callable[[], T]) -> T:
         """Returns what a function computes, within seconds; the threads of other switches run meanwhile."""
@@ -129,9 +126,6 @@ class Framework:
         # A thread is a daemon if the thread that starts it is; those of the framework have no such option.
         threading.Thread(target=body, daemon=True).start()
         outcome.result()
-
-    def _sockets(self) -> Any:
-        return socket if self.native else import_module("eventlet.green.socket")
 
 
 def _complete_eventlet() -> None:

@@ -118,10 +118,7 @@ class PredicateIndex:
         for key, value in attributes.items():
             for number, test, needed, rest in self._filed.get(key, ()):
                 # Most filters fail this test: the message lacks an attribute.
-                if needed <= present and number not in found and test(value) and _all_met(rest, attributes):
+                possible = needed <= present and number not in found and test(value)
+                if possible and all(meets(attributes[other]) for other, meets in rest):
                     found.add(number)
         return found
-
-
-def _all_met(tests: Iterable[tuple[Key, Test]], attributes: Mapping[Key, Comparable]) -> bool:
-    return all(test(attributes[key]) for key, test in tests)

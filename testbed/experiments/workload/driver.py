@@ -131,7 +131,10 @@ class Driver:
         self._selector.close()
         for place, client in self._clients.items():
             if place in self._private:
-                self._read_rest(client)
+                # What has arrived: the application records what it keeps of it. The router may have ended.
+                with suppress(ClientError):
+                    while deliveries := client.read_events():
+                        self.delivered += len(deliveries)
             client.close()
         self._clients.clear()
         for records in self._records():
@@ -190,12 +193,6 @@ class Driver:
         self._outstanding -= len(self._waiting[place])
         self._waiting[place].clear()
         self._away.add(place)
-
-    def _read_rest(self, client: Client) -> None:
-        """Reads what has arrived: the application records what it keeps of it."""
-        with suppress(ClientError):  # The router may have ended.
-            while deliveries := client.read_events():
-                self.delivered += len(deliveries)
 
     def _records(self) -> list[ApplicationRecords]:
         """The records that the applications keep, each file once."""
