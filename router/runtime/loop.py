@@ -40,13 +40,9 @@ if TYPE_CHECKING:
 
 #: Seconds in which a router handles input that had arrived when it was stopped.
 _STOP_GRACE = 1.0
-#: Seconds after which a turn takes no further control frame, and begins with nothing else.
+#: Seconds after which a turn takes no further control frame, then no further message, and then serves no
+#: further request of applications.
 _TURN_S = 0.005
-#: Seconds after which a turn serves no further request of applications.
-_APPLICATIONS_S = 0.005
-#: The stages of a turn, in order; the last looks at deadlines.
-_CONTROL, _MESSAGES, _APPLICATIONS = 0, 1, 2
-_STAGES = 4
 #: Wall seconds between two looks at how long the oldest frame has waited.
 _LAG_LOOK_S = 0.005
 #: Descriptors that one wake-up reports, and bytes that signals leave behind.
@@ -147,9 +143,6 @@ class RouterLoop:
         #: Descriptors of applications, and of the signal to stop, that were ready and have not been seen to;
         #: the one whose turn is next comes first.
         self._others: OrderedDict[int, int] = OrderedDict()
-        #: The stage that the next turn begins with. Mostly control frames: never behind messages, of which
-        #: there may be any number.
-        self._first = _CONTROL
         #: Whether something may have changed a deadline, or what the link waits for, since the last look.
         self._changed = True
         #: When `link` or `applications` have something to do (wall seconds), and when the core has.
@@ -260,24 +253,15 @@ class RouterLoop:
                 control = mask
             else:
                 self._others[descriptor] = mask
-        first, self._first = self._first, _CONTROL
-        for place in range(first, first + _STAGES):
-            stage = place % _STAGES
-            if stage == _CONTROL:
-                if control or self._link.behind:
-                    self._control_ready(control, began)
-            elif stage == _MESSAGES:
-                if messages or self._link.messages_behind:
-                    self._messages_ready(messages, began)
-            elif stage == _APPLICATIONS:
-                if self._others or self._applications.behind:
-                    self._applications_ready()
-            elif self._changed or self._link.changed or self._is_late(began):
-                self._look_at_deadlines()
-            if time.monotonic() - began > _TURN_S:
-                # What is left of the turn comes first in the next: no stage can keep others from theirs.
-                self._first = (stage + 1) % _STAGES
-                break
+        # Control frames are never behind messages, of which there may be any number.
+        if control or self._link.behind:
+            self._control_ready(control, began)
+        if messages or self._link.messages_behind:
+            self._messages_ready(messages, time.monotonic())
+        if self._others or self._applications.behind:
+            self._applications_ready()
+        if self._changed or self._link.changed or self._is_late(began):
+            self._look_at_deadlines()
         self._meter.ends_turn(began, self._began_cpu, self._work, self._clock)
         return bool(ready) or self._behind
 
@@ -286,9 +270,7 @@ class RouterLoop:
         """Whether the next turn has something to do without waiting."""
         link = self._link
         waiting = link.behind or link.messages_behind or self._applications.behind
-        # A turn that began with the deadlines may have changed them since.
-        changed = self._changed or link.changed
-        return bool(self._first) or waiting or changed
+        return waiting or self._changed or link.changed
 
     def _applications_ready(self) -> None:
         """Reads from applications, accepts and serves them, and sees the signal to stop: a part of a turn.
@@ -296,7 +278,7 @@ class RouterLoop:
         At least one descriptor is seen to. What is left is reported again, and comes first then, however many
         are ready.
         """
-        until = time.monotonic() + _APPLICATIONS_S
+        until = time.monotonic() + _TURN_S
         keys, left = self._selector.get_map(), self._others
         while left:
             descriptor, mask = left.popitem(last=False)
@@ -398,7 +380,7 @@ class RouterLoop:
         link = self._link
         if mask & select.EPOLLOUT:
             link.control.flush(now)
-        # No longer than messages, applications and deadlines can wait. Errors are read as frames are.
+        # Errors are read as frames are.
         if mask & ~select.EPOLLOUT or link.behind:
             self._look_at_lag(now, link.sockets.control.waited_s)
             for event, wire in link.receive_control(now):

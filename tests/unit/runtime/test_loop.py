@@ -103,7 +103,7 @@ def loops(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def test_read_requests_are_served_before_the_end(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
     # Each turn serves one request.
-    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
     loop = loops.of(ORIGIN.router().core)
     with socket.socket(socket.AF_UNIX) as peer:
         peer.connect(str(loops.path))
@@ -152,7 +152,7 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
 ) -> None:
     """A frame that comes while 40 applications have 25 requests each is handled after a few of them."""
     # Each turn serves one request.
-    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
     loop = loops.of(ORIGIN.router().core)
     served: list[int] = []
 
