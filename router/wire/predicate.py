@@ -14,10 +14,9 @@ from router.wire.tlv import (
     decode_value,
     encode_tlv,
     encode_value,
-    skip_unknown,
     tlvs,
+    tlvs_of,
     unknown_type,
-    wrong_size,
 )
 
 #: Of a constraint, after the name: type, operator, value length.
@@ -87,14 +86,9 @@ def filters_of(frame_type: FrameType, body: bytes, most: int | None = None) -> I
     Raises:
         DecodeError: the body breaks a rule of the format at the filter that is due.
     """
-    for number, start, end in tlvs(body):
+    for number, start, end in tlvs_of(frame_type, body):
         if number == Tlv.FILTER:
             yield Filter(decode_filter(body, start, end, most))
-        elif number == Tlv.CLASS_NODE and frame_type is FrameType.UR:
-            if end - start != _CLASS_NODE.size:
-                raise wrong_size(Tlv.CLASS_NODE, end - start, _CLASS_NODE.size)
-        else:
-            skip_unknown(number, frame_type)
 
 
 def decode_filter(body: bytes, offset: int, end: int, most: int | None = None) -> tuple[Constraint, ...]:
