@@ -116,23 +116,18 @@ class PrivateApplication:
 
     def delivered(self, source: int, seq: int, encoded: str) -> Message | None:
         """The message of a delivery; None: it is not for this application."""
-        message = discarded = None
         try:
-            body = private.decode_message(bytes.fromhex(encoded))
+            opened = self.member.open(private.decode_message(bytes.fromhex(encoded)))
         except ValueError:
-            discarded = Discard.NOT_AUTHENTIC
-            self.member.discarded[discarded] += 1
-        else:
-            opened = self.member.open(body)
-            message, discarded = opened.message, opened.discarded
-        now_ns = time.time_ns()
-        if discarded is not None:
+            opened = Discard.NOT_AUTHENTIC
+        where = time.time_ns(), self.node, self.name, source, seq
+        if isinstance(opened, Message):
             if self.records is not None:
-                self.records.discarded(now_ns, self.node, self.name, source, seq, discarded)
-            return None
+                self.records.delivered(*where)
+            return opened
         if self.records is not None:
-            self.records.delivered(now_ns, self.node, self.name, source, seq)
-        return message
+            self.records.discarded(*where, opened)
+        return None
 
     def close(self) -> None:
         """The connection is closed."""

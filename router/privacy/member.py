@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import random
 import struct
-from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache, partial
 
@@ -146,19 +144,6 @@ class Discard(StrEnum):
     REPLAYED = "replayed"
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A delivery that a member has opened.
-
-    Attributes:
-        message: the attributes; None if they could not be read.
-        discarded: why the message is not for this member; None: it is.
-    """
-
-    message: Message | None
-    discarded: Discard | None
-
-
 class _KeyUse:
     """A key in use: its encoder, and the sealed content under it."""
 
@@ -182,9 +167,6 @@ class Member:
         hardening: of filters and messages.
         rng: the source of the client's number, its secret and random bits; None: the operating system's.
         client: see `Sealer`.
-
-    Attributes:
-        discarded: messages discarded, by reason.
     """
 
     def __init__(
@@ -200,7 +182,6 @@ class Member:
         self._secret = (rng or random.SystemRandom()).randbytes(SECRET_BYTES)
         self._keys: dict[Suite, _KeyUse] = {}
         self._predicate: Predicate = NOTHING
-        self.discarded: Counter[Discard] = Counter()
         self.set_keys(ring)
 
     def set_keys(self, ring: KeyRing) -> None:
@@ -241,26 +222,22 @@ class Member:
         use = self._sending
         return use.sealer.seal(use.suite, use.encoder.message_bits(message), message)
 
-    def open(self, message: BloomMessage) -> Opened:
-        """Opens a message that the router delivered, and evaluates the exact predicate."""
-        opened = self._open(message)
-        if opened.discarded is not None:
-            self.discarded[opened.discarded] += 1
-        return opened
+    def open(self, message: BloomMessage) -> Message | Discard:
+        """Opens a message that the router delivered, and evaluates the exact predicate.
 
-    def _open(self, message: BloomMessage) -> Opened:
+        Returns:
+            The attributes, or why the message is not for this member.
+        """
         use = self._keys.get(message.suite)
         if use is None:
-            return Opened(None, Discard.UNKNOWN_KEY)
+            return Discard.UNKNOWN_KEY
         try:
             plain = use.opener.open(message)
         except ReplayError:
-            return Opened(None, Discard.REPLAYED)
+            return Discard.REPLAYED
         except OpenError:
-            return Opened(None, Discard.NOT_AUTHENTIC)
-        if matches(self._predicate, plain):
-            return Opened(plain, None)
-        return Opened(plain, self._cause(use, plain, message))
+            return Discard.NOT_AUTHENTIC
+        return plain if matches(self._predicate, plain) else self._cause(use, plain, message)
 
     def _cause(self, use: _KeyUse, plain: Message, message: BloomMessage) -> Discard:
         """Why the router delivered a message that the exact predicate does not select."""

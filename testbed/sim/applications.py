@@ -10,7 +10,7 @@ from router.content import Content
 from router.predicates import Message, Predicate, Value
 from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
-from router.privacy.member import Member
+from router.privacy.member import Discard, Member
 from router.protocol import events
 from router.protocol.services.attention import (
     DeliverPublication,
@@ -161,9 +161,9 @@ class Applications:
         """Opens a message that the router delivered, and records whether the member keeps it."""
         assert isinstance(action.message, BloomMessage)
         now_ns = EPOCH_NS + self._agenda.now
-        discarded = self._members[place].open(action.message).discarded
-        if discarded is not None:
-            self._records.discarded(now_ns, *place, action.source, action.seq, discarded)
+        opened = self._members[place].open(action.message)
+        if isinstance(opened, Discard):
+            self._records.discarded(now_ns, *place, action.source, action.seq, opened)
         else:
             self.delivered += 1
             self._records.delivered(now_ns, *place, action.source, action.seq)

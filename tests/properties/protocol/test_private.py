@@ -72,7 +72,7 @@ class PrivateNetwork(Network):
         for action in actions:
             if isinstance(action, Deliver):
                 assert isinstance(action.message, BloomMessage)
-                if self.members[node].open(action.message).discarded is None:
+                if isinstance(self.members[node].open(action.message), Message):
                     self.opened.setdefault((action.source, action.seq), set()).add(node)
         return actions
 
