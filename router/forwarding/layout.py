@@ -133,12 +133,6 @@ class FrameBuffers:
         start = number * self.room
         return bytes(self._view[start : start + min(self.room, self.length(number))])
 
-    def put(self, number: int, frame: bytes) -> None:
-        """Stores a frame as if it had come in, cut at `room` bytes."""
-        kept = frame[: self.room]
-        self.frames[number, : len(kept)] = np.frombuffer(kept, np.uint8)
-        self._lengths[number] = len(frame)
-
     def outgoing(self, number: int) -> bytes:
         """A frame to send."""
         address, length = self.pieces_out[number].tolist()

@@ -216,15 +216,6 @@ class DataPlane:
         state[layout.NEXT] = state[layout.COUNT]
         return rest
 
-    def put(self, frames: list[bytes]) -> bytes | None:
-        """As `receive`, for at most `buffers.slots` frames in place of those of the socket; holds."""
-        for number, frame in enumerate(frames):
-            self._buffers.put(number, frame)
-        state = self._state
-        state[_COUNT], state[_NEXT], state[_OUT], state[_SENT] = len(frames), 0, 0, 0
-        self._call(hold=True, fresh=0)
-        return self._undecided(hold=True)
-
     def _undecided(self, hold: bool) -> bytes | None:
         """Delivers messages up to the first frame of the batch that was not decided, and returns that."""
         self._delivered(hold)
@@ -404,11 +395,7 @@ def _child(interface: int, entry: int | None) -> tuple[int, int, int, int]:
 
 
 def warm() -> None:
-    """Loads the machine code, or compiles it (within a minute), and tests it on a frame that is no message.
-
-    Raises:
-        RuntimeError: the answer is wrong.
-    """
+    """Loads the machine code, or compiles it (within a minute)."""
     from router.matching.engines import COMPILED, factory
     from router.protocol.core.router import Router
     from router.protocol.options import RouterOptions
@@ -420,7 +407,5 @@ def warm() -> None:
     plane = DataPlane(state, clock, buffers, -1, 64, None, lambda _actions: None, Meter(), math.inf)
     with select.epoll() as epoll:
         plane.wait(epoll, 0.0)
-    left = plane.put([bytes(60)])
     # No descriptor is valid: nothing is received.
-    if left != bytes(60) or plane.receive(hold=False) is not None:
-        raise RuntimeError("compiled forwarding took a frame that is no message")
+    plane.receive(hold=False)

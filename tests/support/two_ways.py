@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from array import array
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +25,8 @@ from router.wire.header import CONTROLLER, ETHERTYPE, node_address, port_address
 from router.wire.intake import FrameIntake
 
 MTU = 400
+#: The device of routers that have none of their own, and its other end.
+_DEVICE = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
@@ -136,7 +139,7 @@ class CompiledRouter(CoreRouter):
         node: int,
         options: RouterOptions,
         recording: Path,
-        descriptor: int = -1,
+        device: tuple[socket.socket, socket.socket] = _DEVICE,
         turn_s: float = math.inf,
         meter: Meter | None = None,
         clock: ExperimentClock | None = None,
@@ -144,12 +147,13 @@ class CompiledRouter(CoreRouter):
         super().__init__(node, options, recording)
         state = self.core.forwarding()
         assert state is not None
+        self._wire = device[1]
         self.buffers = FrameBuffers(64, MTU + 14)
         self.plane = DataPlane(
             state,
             clock or self.clock,
             self.buffers,
-            descriptor,
+            device[0].fileno(),
             MTU,
             self.recorder,
             self._delivered,
@@ -161,7 +165,9 @@ class CompiledRouter(CoreRouter):
 
     def frames(self, batch: list[bytes], now: float) -> None:
         self.clock.at = now
-        left = self.plane.put(batch)
+        for data in batch:
+            self._wire.send(data)
+        left = self.plane.receive(hold=True)
         self._send_what_is_left()
         while left is not None:
             self.take(left, now)

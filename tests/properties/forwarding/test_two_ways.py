@@ -134,7 +134,7 @@ def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[floa
     message = MESSAGES[:1]
     with _sockets() as (near, far), tempfile.TemporaryDirectory() as folder:
         alone = CoreRouter(NODE, RouterOptions(), Path(folder) / "core")
-        compiled = CompiledRouter(NODE, RouterOptions(), Path(folder) / "compiled", near.fileno())
+        compiled = CompiledRouter(NODE, RouterOptions(), Path(folder) / "compiled", (near, far))
         for router in (alone, compiled):
             _begin(router, _frames(message))
 
@@ -164,7 +164,7 @@ def test_a_wait_keeps_to_the_pieces_of_the_clock_and_to_the_room_for_records(
     meter.restore([math.inf] * SLOT_NUMBERS)
     with _sockets() as (near, far):
         path = tmp_path / "compiled"
-        router = CompiledRouter(NODE, RouterOptions(), path, near.fileno(), meter=meter, clock=clock)
+        router = CompiledRouter(NODE, RouterOptions(), path, (near, far), meter=meter, clock=clock)
         _begin(router, _frames(MESSAGES[:1]))
         reserve = router.recorder.reserve
         monkeypatch.setattr(router.recorder, "reserve", lambda length, at: (reserve(length, at)[0], length))
@@ -211,7 +211,7 @@ def test_an_application_that_leaves_with_a_message_gets_none_of_the_batch_behind
 def test_a_wait_ends_when_what_a_delivery_has_left_is_due(tmp_path: Path) -> None:
     """Records of deliveries wait in memory for a while."""
     with _sockets() as (near, far):
-        compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled", near.fileno())
+        compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled", (near, far))
         _begin(compiled, _event(SetPredicate(1, EVERYTHING)), _frames(MESSAGES[:1]))
         compiled.due = time.monotonic()
         far.send(MESSAGES[1])
@@ -228,7 +228,7 @@ def test_a_batch_of_deliveries_ends_with_the_turn_and_the_core_gets_the_rest(tmp
     """The turn is over behind the first delivery; its CPU time is measured."""
     with _sockets() as (near, far):
         meter, path = Meter(), tmp_path / "compiled"
-        compiled = CompiledRouter(NODE, RouterOptions(), path, near.fileno(), turn_s=0.0, meter=meter)
+        compiled = CompiledRouter(NODE, RouterOptions(), path, (near, far), turn_s=0.0, meter=meter)
         # The first message is the core's, which gives the predicate to the engine.
         _begin(compiled, _event(SetPredicate(1, EVERYTHING)), _frames(MESSAGES[:1]))
         for frame in MESSAGES[1:]:

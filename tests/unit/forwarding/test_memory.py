@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from dataclasses import replace
 
 from router.clock.clock import ExperimentClock
@@ -28,14 +29,21 @@ def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_co
     received(router, 12, ra(12, "a = 1"))
     state = router.forwarding()
     assert state is not None
-    buffers, meter = FrameBuffers(1, MTU + 14), Meter()
-    plane = DataPlane(state, ExperimentClock(), buffers, -1, MTU, None, lambda _: None, meter, math.inf)
+    buffers, meter, clock = FrameBuffers(1, MTU + 14), Meter(), ExperimentClock()
     longest, long = long_message(1, 15_000), long_message(1, 14_000)
     (data,) = ethernet(long, 11, MTU)
-    received(router, 11, longest)
-    assert plane.put([data]) is None
-    assert len(plane.unsent()) == 1
-    received(router, 11, long_message(16, 65_000))
-    assert plane.put([data]) == data
-    received(router, 11, long)
-    assert plane.put([data]) is None
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with near, far:
+        plane = DataPlane(state, clock, buffers, far.fileno(), MTU, None, lambda _: None, meter, math.inf)
+
+        def undecided() -> bytes | None:
+            near.send(data)
+            return plane.receive(hold=True)
+
+        received(router, 11, longest)
+        assert undecided() is None
+        assert len(plane.unsent()) == 1
+        received(router, 11, long_message(16, 65_000))
+        assert undecided() == data
+        received(router, 11, long)
+        assert undecided() is None
