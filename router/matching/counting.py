@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -52,8 +52,6 @@ _SORTED = (Operator.LT, Operator.GT, Operator.LE, Operator.GE)
 #: Bits of the Bloom filter of a filter: two digits of a Python integer.
 _BLOOM_BITS = 60
 
-_SWITCHES = {"on": True, "off": False}
-
 
 @dataclass(frozen=True, slots=True)
 class CountingOptions:
@@ -75,29 +73,6 @@ class CountingOptions:
     bloom: bool = True
     short_circuit: bool = True
     direct: bool = True
-
-
-def parse_options(text: str) -> CountingOptions:
-    """Returns the options of ``NAME=VALUE,...``; absent ones have their defaults.
-
-    Raises:
-        ValueError: an option is unknown, or its value is not valid.
-    """
-    known = {field.name: type(field.default) for field in fields(CountingOptions)}
-    chosen: dict[str, Any] = {}
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name not in known:
-            raise ValueError(f"unknown option {name!r} of the counting engine; expected {', '.join(known)}")
-        if known[name] is bool:
-            if value not in _SWITCHES:
-                raise ValueError(f"option {name}: expected on or off, found {value!r}")
-            chosen[name] = _SWITCHES[value]
-        else:
-            if not (value.isascii() and value.isdecimal()):
-                raise ValueError(f"option {name}: expected a number of rounds, found {value!r}")
-            chosen[name] = int(value)
-    return CountingOptions(**chosen)
 
 
 def selectivity_table(filters: Mapping[int, Iterable[Filter]]) -> list[tuple[Attribute, set[int]]]:
@@ -230,11 +205,6 @@ class CountingMatcher(Matcher):
         self._held = 0
         #: Interfaces with a filter without constraints, which match every message.
         self._always: set[int] = set()
-
-    @classmethod
-    def of(cls, spec: str) -> CountingMatcher:
-        options = spec.partition(":")[2]
-        return cls(parse_options(options) if options else None)
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         new = dict.fromkeys(predicate)

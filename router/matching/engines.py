@@ -22,14 +22,6 @@ class Matcher(ABC):
     Every engine gives the answers that `router.predicates` defines.
     """
 
-    @classmethod
-    def of(cls, spec: str) -> Matcher:
-        """Makes an empty engine; the rest as `factory`."""
-        name, _, options = spec.partition(":")
-        if options:
-            raise ValueError(f"the engine {name} has no options")
-        return cls()
-
     @abstractmethod
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         """Sets the predicate of an interface, in place of an earlier predicate."""
@@ -126,20 +118,10 @@ ENGINES.register_lazily(
 ENGINES.register("naive", NaiveMatcher, "Every filter is evaluated in turn.")
 
 
-def factory(spec: str = DEFAULT) -> Matcher:
-    """A new, empty engine: ``NAME``, or ``NAME:OPTION=VALUE,...`` for an engine that has options.
+def factory(name: str = DEFAULT) -> Matcher:
+    """A new, empty engine.
 
     Raises:
-        ValueError: there is no engine of that name, or no such option.
+        ValueError: there is no engine of that name.
     """
-    check_engine(spec)
-    return ENGINES[spec.partition(":")[0]].of(spec)
-
-
-def check_engine(spec: str) -> None:
-    """Raises ValueError, as `factory` does."""
-    name, _, options = spec.partition(":")
-    if name not in ENGINES:
-        raise ValueError(f"unknown matching engine {name!r}; expected one of {', '.join(sorted(ENGINES))}")
-    if options:
-        ENGINES[name].of(spec)
+    return ENGINES[name]()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from router.clock import ClockPage
 from router.clock.clock import ExperimentClock, SharedClock
 from router.clock.meter import Meter
-from router.matching.engines import COMPILED, DEFAULT, check_engine
+from router.matching.engines import COMPILED, DEFAULT, ENGINES
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
@@ -95,10 +95,8 @@ class RouterSpec:
     signing_keys_path: str | None = None
 
     def __post_init__(self) -> None:
-        try:
-            check_engine(self.matcher)
-        except ValueError as error:
-            raise ValueError(f"matcher: {error}") from error
+        if self.matcher not in ENGINES:
+            raise ValueError(f"matcher: {self.matcher!r}; expected one of {', '.join(ENGINES)}")
 
 
 def load_engines(specs: Sequence[RouterSpec]) -> None:

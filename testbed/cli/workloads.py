@@ -30,7 +30,7 @@ def match_arguments(parser: ArgumentParser) -> None:
         "--engine",
         default=DEFAULT,
         metavar="NAME",
-        help=f"{', '.join(sorted(ENGINES))} ({DEFAULT}); counting has options: counting:rounds=10,bloom=off",
+        help=f"{', '.join(sorted(ENGINES))} ({DEFAULT})",
     )
     parser.add_argument(
         "--stats", action="store_true", help="the table's size, build and time per message, to standard error"

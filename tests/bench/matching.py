@@ -189,7 +189,7 @@ def _language(cell: Cell, names: Iterable[str], seed: int) -> Task:
 def _why_not(engine: str, cell: Cell) -> str:
     """Why an engine is not measured on a table; "" if it is."""
     if cell.workload == _LANGUAGE:
-        return "" if engine.partition(":")[0] in ENGINES else "boxes only"
+        return "" if engine in ENGINES else "boxes only"
     return "" if engine in PEERS else "no boxes"
 
 

@@ -1,18 +1,29 @@
-"""Every engine, with every optimisation on and off: what tests and benchmarks compare."""
+"""Every engine, with every optimisation on and off: what tests compare."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from router.matching.columns import ColumnsBuilder, ConstraintColumns
-from router.matching.engines import ENGINES
+from router.matching.counting import CountingMatcher, CountingOptions
+from router.matching.engines import Matcher, factory
 from router.predicates import Predicate
 
-#: What an engine may be asked to leave out, one at a time and all together.
-SWITCHES = ("bloom=off", "short_circuit=off", "direct=off")
-VARIANTS = (
-    *sorted(set(ENGINES) - {"naive"}),
-    *(f"counting:{switch}" for switch in ("rounds=1", "rounds=10", *SWITCHES)),
-    f"counting:{','.join(SWITCHES)}",
-)
+#: Name -> what makes an empty engine.
+VARIANTS: Mapping[str, Callable[[], Matcher]] = {
+    "compiled": partial(factory, "compiled"),
+    "counting": CountingMatcher,
+    **{
+        name: partial(CountingMatcher, options)
+        for name, options in {
+            "rounds=1": CountingOptions(rounds=1),
+            "rounds=10": CountingOptions(rounds=10),
+            "bloom=off": CountingOptions(bloom=False),
+            "short_circuit=off": CountingOptions(short_circuit=False),
+            "direct=off": CountingOptions(direct=False),
+            "all off": CountingOptions(bloom=False, short_circuit=False, direct=False),
+        }.items()
+    },
+}
 
 
 def to_columns(table: Mapping[int, Predicate]) -> ConstraintColumns:

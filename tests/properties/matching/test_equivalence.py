@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from router.matching.compiled import Part
 from router.matching.compiled.engine import CompiledMatcher
-from router.matching.engines import Matcher, NaiveMatcher, factory
+from router.matching.engines import Matcher, NaiveMatcher
 from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.wire.message import encode_message
@@ -32,7 +32,7 @@ INTERFACES = st.integers(-2, 8)
 def test_a_table_of_hostile_values(
     name: str, table: dict[int, Predicate], messages: list[Message], loaded: bool, among: set[int] | None
 ) -> None:
-    engine, naive = factory(name), NaiveMatcher()
+    engine, naive = VARIANTS[name](), NaiveMatcher()
     naive.load(to_columns(table))
     if loaded:
         engine.load(to_columns(table))
@@ -68,7 +68,7 @@ def test_histories(name: str) -> None:
     matched = 0
     for round_ in range(12):
         source = random.Random(round_)
-        engine, naive = factory(name), NaiveMatcher()
+        engine, naive = VARIANTS[name](), NaiveMatcher()
         both: tuple[Matcher, ...] = (engine, naive)
         held: dict[int, list[Filter]] = {}
         if round_ % 2:
@@ -116,7 +116,7 @@ def test_every_engine_is_naive_on_thousands_of_messages(shape: str) -> None:
     expected = [naive.match(message) for message in messages]
     assert sum(map(bool, expected)) > 400
     for name in VARIANTS:
-        engine = factory(name)
+        engine = VARIANTS[name]()
         engine.load(table)
         assert [engine.match(message) for message in messages] == expected, name
 

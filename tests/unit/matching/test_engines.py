@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from router.content import Plain
-from router.matching.counting import CountingMatcher, CountingOptions, parse_options
+from router.matching.counting import CountingMatcher, CountingOptions
 from router.matching.engines import ENGINES, Matcher, factory
 from router.predicates import Constraint, Filter, Message, Operator, Type
 from router.predicates.parser import parse_message, parse_predicate
@@ -41,19 +41,6 @@ def test_an_unknown_engine_is_refused() -> None:
         ValueError, match="unknown matching engine 'fast'; expected one of compiled, counting, naive"
     ):
         factory("fast")
-
-
-def test_options_of_an_engine_are_parsed_or_refused() -> None:
-    assert parse_options("rounds=3, bloom=off") == CountingOptions(rounds=3, bloom=False)
-    assert isinstance(factory("counting:direct=off,short_circuit=on"), CountingMatcher)
-    for spec, said in (
-        ("counting:speed=9", "unknown option 'speed' of the counting engine; expected rounds, bloom"),
-        ("counting:bloom=7", "option bloom: expected on or off, found '7'"),
-        ("counting:rounds=-1", "option rounds: expected a number of rounds, found '-1'"),
-        ("naive:rounds=1", "the engine naive has no options"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            factory(spec)
 
 
 def test_the_counting_engine_keeps_nothing_of_removed_interfaces() -> None:

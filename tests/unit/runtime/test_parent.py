@@ -46,7 +46,7 @@ def _second(**fields: object) -> str:
         (_second(options={"hop_limit": 0}), "hop_limit: 0 is not valid; expected an integer from 1 to 255"),
         (_second(options={"colour": 0}), r"1\.options\.colour: no such field; expected .*hop_limit, "),
         (_second(node="1"), "Expected `int`, got `str` - at `.*node`"),
-        (_second(matcher="fast"), "matcher: unknown matching engine 'fast'"),
+        (_second(matcher="fast"), "matcher: 'fast'; expected one of compiled"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None:
