@@ -69,14 +69,6 @@ class RoutingTable:
         """p0, the content-based address of this node."""
         return self.get(LOCAL_INTERFACE)
 
-    @property
-    def engine_bytes(self) -> int | None:
-        """The memory of the matcher's table and index; None: it does not count it.
-
-        A matcher has the entries that messages have asked for.
-        """
-        return None if self.matcher is None else self.matcher.nbytes
-
     def get(self, interface: int) -> Predicate:
         """p_i; empty for an interface behind which nothing was advertised."""
         known = self._predicates.get(interface)

@@ -57,7 +57,6 @@ class AsyncClient:
         self._client: Client | None = None
         self._deliveries: asyncio.Queue[Delivery | ClientError] = asyncio.Queue()
         self._answered = asyncio.Event()
-        self._writing = False
         self._error: ClientError | None = None
 
     async def __aenter__(self) -> Self:
@@ -147,10 +146,9 @@ class AsyncClient:
 
     def _write(self) -> None:
         """Has the loop send queued requests once the socket takes them."""
-        client, loop = self._connected, asyncio.get_running_loop()
-        if client.wants_write and not self._writing:
-            self._writing = True
-            loop.add_writer(client.fileno(), self._flush)
+        client = self._connected
+        if client.wants_write:
+            asyncio.get_running_loop().add_writer(client.fileno(), self._flush)
 
     def _flush(self) -> None:
         client = self._connected
@@ -159,7 +157,6 @@ class AsyncClient:
         except ClientError as error:
             self._fail(error)
         if self._error is not None or not client.wants_write:
-            self._writing = False
             asyncio.get_running_loop().remove_writer(client.fileno())
 
     def _read(self) -> None:

@@ -65,8 +65,8 @@ class RouterLoop:
         log: is called with the events for the operator: (event, fields).
         records: see `Applications`.
         recorder: records every event and the actions that answer it (None: no recording).
-        clock: gives the experiment seconds of the protocol core; None: wall seconds. The link and the
-            applications are served in wall seconds.
+        clock: gives the experiment seconds of the protocol core. The link and the applications are served in
+            wall seconds.
         meter: is given the lag of this loop and its longest turn.
         service_records: see `Applications`.
         guard: see `Link`. With a guard the core forwards all messages: compiled code makes no tags.
@@ -80,16 +80,15 @@ class RouterLoop:
         socket_path: Path,
         log: Callable[[str, dict[str, Any]], None],
         records: ApplicationRecords,
-        recorder: Recorder | None = None,
-        clock: ExperimentClock | None = None,
-        meter: Meter | None = None,
+        recorder: Recorder | None,
+        clock: ExperimentClock,
+        meter: Meter,
         service_records: ServiceRecords | None = None,
         guard: Guard | None = None,
     ) -> None:
         self._router = router
         self._core = core = router.core
-        self._clock = ExperimentClock() if clock is None else clock
-        self._meter = Meter() if meter is None else meter
+        self._clock, self._meter = clock, meter
         self._lag_look_at = 0.0
         #: What this turn has done, and when it began (`time.monotonic`, `time.thread_time`), for the meter.
         self._work = NOTHING

@@ -190,7 +190,7 @@ class Router:
     @property
     def engine_bytes(self) -> int | None:
         """The memory of the matching engine, in bytes; None: the engine does not count it."""
-        return self._routing.engine_bytes
+        return None if self._routing.matcher is None else self._routing.matcher.nbytes
 
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from router.clock import SLOT_NUMBERS
-from router.clock.clock import NEVER
+from router.clock.clock import NEVER, ExperimentClock
 from router.clock.meter import LAG, RECENT, TURN, Meter
 from router.forwarding import layout
 from router.matching.engines import COMPILED
@@ -84,7 +84,8 @@ class Loops:
             sockets = PacketSockets(self._wire.devices[0])
         log = lambda event, fields: self.log.append((event, fields))  # noqa: E731
         records = ApplicationRecords(os.devnull, print)
-        loop = RouterLoop(router, COMPILED, sockets, self.path, log, records, recorder, meter=self.meter)
+        clock = ExperimentClock()
+        loop = RouterLoop(router, COMPILED, sockets, self.path, log, records, recorder, clock, self.meter)
         self._made.callback(loop.close)
         return loop
 
