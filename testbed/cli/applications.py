@@ -7,9 +7,8 @@ import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from router.predicates import Message
@@ -119,35 +118,23 @@ def sub_command(arguments: Namespace) -> int:
         for text, predicate in zip(arguments.predicate, predicates, strict=True):
             number = client.register(predicate, *limits)
             put(f"cbcb: subscription {number}, round 0: {text}", file=sys.stderr)
-        lifetimes = _Lifetimes(client, arguments.refresh, len(predicates))
-        return _print_deliveries(client, arguments.count, arguments.timeout_s, lifetimes)
+        left = len(predicates)
 
+        def over() -> bool:
+            """Reports the lifetimes that are over; returns whether no subscription is left."""
+            nonlocal left
+            for ended in client.outcomes():
+                subscription = f"cbcb: subscription {ended.subscription}"
+                ends = f"round {ended.round} {ended.outcome}: {ended.got} messages"
+                put(f"{subscription}, {ends}", file=sys.stderr)
+                if arguments.refresh:
+                    begun = client.refresh(ended.subscription)
+                    put(f"{subscription}, round {begun}", file=sys.stderr)
+                else:
+                    left -= 1
+            return left == 0
 
-@dataclass
-class _Lifetimes:
-    """The lifetimes of the subscriptions with limits.
-
-    Attributes:
-        refresh: a subscription whose lifetime is over gets another one.
-        left: subscriptions whose lifetime is not over.
-    """
-
-    client: Client
-    refresh: bool
-    left: int
-
-    def over(self) -> bool:
-        """Reports the lifetimes that are over; returns whether no subscription is left."""
-        for ended in self.client.outcomes():
-            subscription = f"cbcb: subscription {ended.subscription}"
-            ends = f"round {ended.round} {ended.outcome}: {ended.got} messages"
-            put(f"{subscription}, {ends}", file=sys.stderr)
-            if self.refresh:
-                begun = self.client.refresh(ended.subscription)
-                put(f"{subscription}, round {begun}", file=sys.stderr)
-            else:
-                self.left -= 1
-        return self.left == 0
+        return _print_deliveries(client, arguments.count, arguments.timeout_s, over)
 
 
 def _renew(client: Client, keys: KeyFile) -> None:
@@ -167,10 +154,10 @@ def _print_deliveries(
     client: Client,
     count: int | None,
     timeout_s: float | None,
-    lifetimes: _Lifetimes | None = None,
+    over: Callable[[], bool] | None = None,
     keys: KeyFile | None = None,
 ) -> int:
-    """Prints one message a line until there have been `count`, the time is over, or all lifetimes are."""
+    """Prints one message a line until there have been `count`, or the time or all lifetimes are over."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     printed = 0
     while count is None or printed < count:
@@ -180,12 +167,12 @@ def _print_deliveries(
         if keys is not None:
             _renew(client, keys)
             wait_s = min(wait_s, _RENEW_S)
-        if lifetimes is not None:
+        if over is not None:
             # The end of a lifetime comes as a line that is no delivery.
             wait_s = min(wait_s, _LOOK_S)
         delivery = next(client.deliveries(None if wait_s == math.inf else wait_s), None)
         if delivery is None:
-            if keys is not None or (lifetimes is not None and not lifetimes.over()):
+            if keys is not None or (over is not None and not over()):
                 continue
             break
         name = message(delivery.source, delivery.seq)
