@@ -129,6 +129,7 @@ _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: Names of frame types, by number.
 _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))
+_PORT_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
 
 
 class Wire:
@@ -271,27 +272,12 @@ class Host:
         A port counts a sent frame before it is lost.
         """
         received, bytes_received = self._received()
-        ports = {
-            HOST_PORT: {
-                "rx_packets": sum(self.sent),
-                "tx_packets": sum(received),
-                "rx_bytes": self.bytes_sent,
-                "tx_bytes": bytes_received,
-                "rx_dropped": 0,
-                "tx_dropped": 0,
-            }
-        }
+        ports = {HOST_PORT: (sum(self.sent), sum(received), self.bytes_sent, bytes_received, 0, 0)}
         for port, wire in sorted(self.outgoing.items()):
-            back = self.incoming[port]
-            ports[port] = {
-                "rx_packets": sum(back.frames),
-                "tx_packets": sum(wire.frames) + wire.lost,
-                "rx_bytes": back.bytes_sent,
-                "tx_bytes": wire.bytes_sent + wire.lost_bytes,
-                "rx_dropped": 0,
-                "tx_dropped": wire.dropped,
-            }
-        return ports
+            back, sent = self.incoming[port], sum(wire.frames) + wire.lost
+            size = wire.bytes_sent + wire.lost_bytes
+            ports[port] = (sum(back.frames), sent, back.bytes_sent, size, 0, wire.dropped)
+        return {port: dict(zip(_PORT_COUNTERS, counts, strict=True)) for port, counts in ports.items()}
 
 
 def _by_name(counts: list[int]) -> dict[str, int]:
