@@ -57,13 +57,6 @@ def words() -> tuple[str, ...]:
     return tuple(sorted(dictionary(WORDS)))
 
 
-@lru_cache(maxsize=1)
-def word_of_rank() -> npt.NDArray[np.int64]:
-    """Returns the number of the word of each rank of frequency in `words`."""
-    number = {word: index for index, word in enumerate(words())}
-    return np.array([number[word] for word in dictionary(WORDS)], np.int64)
-
-
 def codes_of(
     types: npt.NDArray[np.uint8], operators: npt.NDArray[np.uint8], values: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
@@ -73,7 +66,9 @@ def codes_of(
     for row, known in enumerate((_INTEGER_OPERATORS, _STRING_OPERATORS)):
         place[row, list(known)] = range(len(known))
     operator = place[string.astype(np.int64), operators]
-    words_ = FIRST_STRING + operator * WORDS + word_of_rank()[np.where(string, values, 0)]
+    # The place in `words` of the word of each rank.
+    word = np.unique(dictionary(WORDS), return_inverse=True)[1]
+    words_ = FIRST_STRING + operator * WORDS + word[np.where(string, values, 0)]
     found: npt.NDArray[np.int64] = np.where(string, words_, operator * INTEGERS + values)
     return found
 
@@ -87,11 +82,6 @@ def constraint(name: str, code: int) -> Constraint:
 
 def name_of(number: int) -> str:
     return f"a{number}"
-
-
-@lru_cache(maxsize=1)
-def name_bytes() -> npt.NDArray[np.int64]:
-    return np.array([len(name_of(number)) for number in range(NAMES)])
 
 
 @lru_cache(maxsize=1)
@@ -190,7 +180,8 @@ class Conjunctions:
     def wire_bytes(self) -> Rows:
         """Returns the bytes of each conjunction's FILTER TLV (docs/reference/wire-format.md)."""
         held = self.names >= 0
-        names = name_bytes()[np.where(held, self.names // 2, 0)] + constraint_bytes()[self.codes]
+        name_bytes = np.array([len(name_of(number)) for number in range(NAMES)])
+        names = name_bytes[np.where(held, self.names // 2, 0)] + constraint_bytes()[self.codes]
         found: Rows = len(encode_filter(Filter(()))) + np.where(held, names, 0).sum(axis=1)
         return found
 

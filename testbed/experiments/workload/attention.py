@@ -319,11 +319,6 @@ class Fluid:
         options = self.options
         return options.subscriptions * options.refresh_probability / (1 - options.refresh_probability)
 
-    @property
-    def registrations(self) -> float:
-        """Mean number of registrations, renewals included."""
-        return self.options.subscriptions + self.renewals
-
     def exhaustive_deliveries(self) -> float:
         """Returns the publications that routers receive with exhaustive semantics (CBR)."""
         return sum(
@@ -360,8 +355,9 @@ class Fluid:
         )
 
     def control_share(self) -> float:
-        """Returns the crossings of SUBs over those of CBR, which floods every registration."""
-        return self.renewals * self.visited() / (self.registrations * (self.nodes - 1))
+        """Returns the crossings of SUBs over those of CBR, which floods every registration and renewal."""
+        flooded = (self.options.subscriptions + self.renewals) * (self.nodes - 1)
+        return self.renewals * self.visited() / flooded
 
     def _by_event(self) -> list[tuple[float, int]]:
         """p_i and hosting routers by event."""
