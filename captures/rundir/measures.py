@@ -204,9 +204,8 @@ class SwitchDrops(TypedDict):
     ]
 
 
-PortCounters = dict[str, int]
-#: Node -> switch port -> counters.
-SwitchCounters = dict[int, dict[int, PortCounters]]
+#: Node -> switch port -> the counters of `Port`, by name.
+SwitchCounters = dict[int, dict[int, dict[str, int]]]
 
 ROUTERS = Document(
     lambda run: [run.routers_counters],

@@ -24,6 +24,7 @@ from captures.frames import CaptureIdentity
 from captures.pcap import FILE_HEADER, record_header
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, Kept, host_identity, link_identity, write_captures
+from captures.rundir.measures import Port
 from router.protocol.counters import Counters
 from router.records.counters import router_counters
 from router.wire.frames import FrameType
@@ -129,7 +130,6 @@ _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: Names of frame types, by number.
 _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))
-_PORT_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
 
 
 class Wire:
@@ -277,7 +277,7 @@ class Host:
             back, sent = self.incoming[port], sum(wire.frames) + wire.lost
             size = wire.bytes_sent + wire.lost_bytes
             ports[port] = (sum(back.frames), sent, back.bytes_sent, size, 0, wire.dropped)
-        return {port: dict(zip(_PORT_COUNTERS, counts, strict=True)) for port, counts in ports.items()}
+        return {port: dict(zip(Port.__annotations__, counts, strict=True)) for port, counts in ports.items()}
 
 
 def _by_name(counts: list[int]) -> dict[str, int]:

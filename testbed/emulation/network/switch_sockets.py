@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.measures import PortCounters, SwitchCounters, SwitchDrops
+from captures.rundir.measures import Port, SwitchCounters, SwitchDrops
 from router.runtime.packet_socket import RECEIVE_BUFFER, grow_receive_buffer, take_drops
 from router.system import LIBC
 from router.wire.header import CONTROLLER_SOURCE, HOST_PORT
@@ -112,7 +112,6 @@ _DROP = re.compile(
 #: Upcalls that failed, of `dpctl/show`.
 _LOST = re.compile(r"^\s*lookups: [^\n]*\blost:(\d+)", re.M)
 _OF_CONTROLLER = f"dl_src={CONTROLLER_SOURCE.hex(':')}"
-_FIELDS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
 
 
 def parse_ports(texts: Iterable[str]) -> SwitchCounters:
@@ -121,8 +120,9 @@ def parse_ports(texts: Iterable[str]) -> SwitchCounters:
     for text in texts:
         for found in _PORT.finditer(text):
             port = HOST_PORT if found["port"] is None else int(found["port"])
-            counters: PortCounters = {name: 0 if found[name] == "?" else int(found[name]) for name in _FIELDS}
-            switches.setdefault(int(found["node"]), {})[port] = counters
+            switches.setdefault(int(found["node"]), {})[port] = {
+                name: 0 if found[name] == "?" else int(found[name]) for name in Port.__annotations__
+            }
     return switches
 
 
