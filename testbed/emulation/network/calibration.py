@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,13 +52,12 @@ class Counted:
     waited: int = 0
 
     def since(self, before: Counted) -> Counted:
-        return Counted(
-            frames=self.frames - before.frames,
-            lost=self.lost - before.lost,
-            doubled=None if self.doubled is None else self.doubled - (before.doubled or 0),
-            overtook=self.overtook - before.overtook,
-            waited=self.waited - before.waited,
-        )
+        since: dict[str, Any] = {
+            # What netem does not count is None.
+            name: None if now is None else now - (getattr(before, name) or 0)
+            for name, now in vars(self).items()
+        }
+        return Counted(**since)
 
 
 def read_counters(queues: str, rules: str | None) -> dict[str, Counted]:

@@ -335,21 +335,11 @@ class SwitchDaemons:
         def left() -> str | None:
             if daemon.processes[-1].poll() is not None:
                 raise RunError(f"{daemon.describe()} ended: {daemon.last_words()}")
-            select = {
-                "op": "select",
-                "table": "Open_vSwitch",
-                "where": [],
-                "columns": ["cur_cfg", "next_cfg"],
-            }
-            (answer,) = _transact(database, [select])
-            (row,) = answer["rows"]
+            (row,) = _rows(database, "Open_vSwitch", "cur_cfg", "next_cfg")
             return None if row["cur_cfg"] == row["next_cfg"] else "not configured yet"
 
         wait_until(left, timeout_s, f"{daemon.describe()} has made its bridges")
-        columns = ["name", "error", "ofport"]
-        ports = {"op": "select", "table": "Interface", "where": [], "columns": columns}
-        (answer,) = _transact(database, [ports])
-        for row in answer["rows"]:
+        for row in _rows(database, "Interface", "name", "error", "ofport"):
             # A port without a number, -1 included, is not in use; an empty set stands for no value.
             if not isinstance(row["ofport"], int) or row["ofport"] < 0:
                 reason = row["error"] if isinstance(row["error"], str) else daemon.last_words()
@@ -425,6 +415,13 @@ def _transact(database: JsonRpc, operations: list[dict[str, Any]]) -> list[dict[
         if result and "error" in result:
             raise RunError(f"Open vSwitch's database: {result['error']}: {result.get('details')}")
     return results
+
+
+def _rows(database: JsonRpc, table: str, *columns: str) -> list[dict[str, Any]]:
+    """Returns columns of every row of a table; raises as `_transact`."""
+    select = {"op": "select", "table": table, "where": [], "columns": columns}
+    rows: list[dict[str, Any]] = _transact(database, [select])[0]["rows"]
+    return rows
 
 
 def _bridge(node: int, ports: Sequence[int], bridge_type: str, controller_socket: Path) -> Iterator[str]:
