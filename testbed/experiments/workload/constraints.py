@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import contains, eq, ge, gt, le, lt, ne
 from typing import Any
 
 #: An attribute as messages carry it and constraints name it: (name, type).
@@ -17,20 +18,10 @@ Key = tuple[str, str]
 Comparable = Any
 Test = Callable[[Comparable], bool]
 
-_COMPARISONS: dict[str, Callable[[Comparable], Test]] = {
-    "=": lambda bound: lambda value: bool(value == bound),
-    "!=": lambda bound: lambda value: bool(value != bound),
-    "<": lambda bound: lambda value: bool(value < bound),
-    ">": lambda bound: lambda value: bool(value > bound),
-    "<=": lambda bound: lambda value: bool(value <= bound),
-    ">=": lambda bound: lambda value: bool(value >= bound),
-    "any": lambda _bound: lambda _value: True,
-}
-_STRING_COMPARISONS: dict[str, Callable[[Comparable], Test]] = {
-    "=*": lambda part: lambda value: bool(value.startswith(part)),
-    "*=": lambda part: lambda value: bool(value.endswith(part)),
-    "**": lambda part: lambda value: bool(part in value),
-}
+#: Whether a value and the bound of a constraint meet an operator.
+_Meets = Callable[[Comparable, Comparable], bool]
+_OF_ALL: dict[str, _Meets] = {"=": eq, "!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge, "any": lambda *_: True}
+_OF_STRINGS: dict[str, _Meets] = {"=*": bytes.startswith, "*=": bytes.endswith, "**": contains}
 _PYTHON_TYPES: dict[str, type] = {"string": str, "integer": int, "double": float, "boolean": bool}
 _TYPE_NAMES: dict[type, str] = {kind: name for name, kind in _PYTHON_TYPES.items()}
 
@@ -64,14 +55,13 @@ def compile_constraint(constraint: Sequence[Any]) -> tuple[Key, Test]:
     name, kind, operator, value = constraint
     if kind not in _PYTHON_TYPES:
         raise ValueError(f"constraint {constraint!r}: expected a type of {', '.join(_PYTHON_TYPES)}")
-    make = _COMPARISONS.get(operator)
-    if make is None and kind == "string":
-        make = _STRING_COMPARISONS.get(operator)
-    if make is None:
+    meets = (_OF_ALL | _OF_STRINGS if kind == "string" else _OF_ALL).get(operator)
+    if meets is None:
         raise ValueError(f"constraint {constraint!r}: no operator {operator!r} for type {kind}")
     if operator != "any" and type(value) is not _PYTHON_TYPES[kind]:
         raise ValueError(f"constraint {constraint!r}: expected a value of type {kind}")
-    return (name, kind), make(value.encode() if isinstance(value, str) else value)
+    bound = value.encode() if isinstance(value, str) else value
+    return (name, kind), lambda value: meets(value, bound)
 
 
 class PredicateIndex:
