@@ -6,7 +6,7 @@ import gzip
 import io
 import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest, write_manifest
 from router.privacy import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
-from testbed.cli.main import main
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import row_of
 from testbed.evaluation.sweeps.spec import load_spec
@@ -62,7 +61,7 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "there" / "runs").iterdir()] == [run.path.name]
 
 
-def test_a_sweep_travels_with_its_rows_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_travels_with_its_rows_and_files(tmp_path: Path, printed: Callable[..., str]) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     (here / "nets").mkdir(parents=True)
     (here / "nets" / "a.json").write_text(to_json(ring(4)))
@@ -80,9 +79,9 @@ def test_a_sweep_travels_with_its_rows_and_files(tmp_path: Path, capsys: pytest.
     away = tmp_path / "away.toml"
     assert folder.keep_files([*spec.files(), here / "keys.json", away], spec.path.parent) == [away]
     assert not (folder.path / "spec" / "keys.json").exists()
-    assert main(["export", "study", "--runs", str(tmp_path / "runs"), "-o", str(tmp_path / "s.tar.gz")]) == 0
-    assert main(["import", str(tmp_path / "s.tar.gz"), "--runs", str(there)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == str(there / "sweeps" / "study")
+    printed("export", "study", "--runs", tmp_path / "runs", "-o", tmp_path / "s.tar.gz")
+    unpacked = printed("import", tmp_path / "s.tar.gz", "--runs", there)
+    assert unpacked.splitlines()[-1] == str(there / "sweeps" / "study")
     shutil.rmtree(here)
     # The copy has the same runs, which have all ended.
     copied = load_spec(there / "sweeps" / "study" / "spec" / "study.toml")
@@ -244,11 +243,9 @@ def test_a_run_is_imported_where_there_is_no_lock_file(
     assert not equal
 
 
-def test_every_command_takes_the_newest_run_and_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_takes_the_newest_run_and_names_it(tmp_path: Path, refused: Callable[..., str]) -> None:
     older, newer = _run(tmp_path, "1-a"), _run(tmp_path, "2-b")
     older.summary.write_text("{}")
     for command in (["query", "SELECT 1"], ["query", "--tables"], ["trace"], ["report"]):
-        assert main([*command, "--runs", str(tmp_path)]) == 2
-        assert capsys.readouterr().err.startswith(f"cbcb: {newer.path}: the newest run\ncbcb: {newer.path}: ")
+        said = refused(*command, "--runs", tmp_path)
+        assert said.startswith(f"cbcb: {newer.path}: the newest run\ncbcb: {newer.path}: ")

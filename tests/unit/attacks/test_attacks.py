@@ -6,6 +6,7 @@ import json
 import random
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,6 @@ from router.privacy.member import Member
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import ETHERTYPE, node_address
-from testbed.cli.main import main
 from testbed.evaluation.attacks import (
     Knowledge,
     Seen,
@@ -235,7 +235,9 @@ def test_filters_that_lost_bits_have_a_meaning(tmp_path: Path) -> None:
     assert len(set(truth.filters)) == 40
 
 
-def test_the_command_attacks_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_attacks_a_run(
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
+) -> None:
     experiment = load_experiment(find_experiment("ring5"), {})
     workload = generate(experiment)
     run = RunLayout(tmp_path / "runs" / "private")
@@ -251,29 +253,23 @@ def test_the_command_attacks_a_run(tmp_path: Path, capsys: pytest.CaptureFixture
             own = member.encode(parse_predicate(item.predicate))
             frames.append(Frame(FrameType.XRA, item.node, number, 1, 8, own))
     _write(run.captures_folder, frames)
-    command = ["attack", str(run.path)]
-    assert main(command) == 2
-    assert "keys.json: No such file" in capsys.readouterr().err
+    command = ["attack", run.path]
+    assert "keys.json: No such file" in refused(*command)
     write_keys(run.path / "keys.json", _RING)
     assert stat.S_IMODE((run.path / "keys.json").stat().st_mode) == 0o600
-    assert main([*command, "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = [json.loads(line) for line in printed(*command, "--json").splitlines()]
     shares = {row["attack"]: row["share"] for row in rows}
     assert set(shares) == set(ATTACKS)
     assert shares["A5"] > 0.5 > shares["A2"]
-    assert main([*command, "--attack", "A1"]) == 0
-    assert {*re.findall(r"A\d", capsys.readouterr().out)} == {"A1"}
-    assert main([*command, "--attack", "A9"]) == 2
-    assert "expected one of A1, A2, A3, A4, A5" in capsys.readouterr().err
+    assert {*re.findall(r"A\d", printed(*command, "--attack", "A1"))} == {"A1"}
+    assert "expected one of A1, A2, A3, A4, A5" in refused(*command, "--attack", "A9")
     # Of messages that `cbcb pub` sent in a run without a workload the public distribution is not known.
     text = run.experiment.read_text()
     assert experiment.duration_s == 60
     text_without_events = text.partition("[[events]]")[0]
     run.experiment.write_text(re.sub(r"first_message_s = .*", "first_message_s = 60", text_without_events))
-    assert main(command) == 2
-    assert "its workload has no messages" in capsys.readouterr().err
+    assert "its workload has no messages" in refused(*command)
     run.experiment.write_text(text)
     other = tmp_path / "other.json"
     write_keys(other, KeyRing.new(random_bytes=random.Random(5).randbytes))
-    assert main([*command, "--key-file", str(other)]) == 2
-    assert "expected messages under a key of" in capsys.readouterr().err
+    assert "expected messages under a key of" in refused(*command, "--key-file", other)

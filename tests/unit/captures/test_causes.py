@@ -27,6 +27,7 @@ from captures.rundir.measures import ROUTERS_KEEP
 from router.clock import NS
 from testbed.sim import EPOCH_NS
 from tests.support.attention_experiment import experiment as attention_experiment
+from tests.support.cases import cases_beside
 from tests.support.evidence import alter, drop
 from tests.support.run_folder import asked_run, good_run
 from tests.support.simulated import judged_run
@@ -36,113 +37,39 @@ _START = 7 << 32
 _MS = 1_000_000
 
 
-def _tables(
-    waves: list[tuple[int, int, int, str]], declared: list[tuple[int, str, int]], wait_ms: int = 100
-) -> Any:
-    """The changes and RAs of node 3.
+#: What a router does -> its RAs (number, epoch, time, predicate) and changes (time, application, number of
+#: filters) -> the number of the RA of each change (0: none), and cause and changes of each RA.
+_CASES = cases_beside(__file__)
+_COLUMNS = [("issuer", pa.int64()), ("seq", pa.int64()), ("epoch", pa.int64()), ("predicate", pa.string())]
+_COLUMNS += [(name, pa.int64()) for name in ("first_ns", "last_ns", "routers", "frames", "bytes")]
 
-    Args:
-        waves: sequence number, epoch, time and predicate of each RA.
-        declared: time, application and number of filters of each change.
-        wait_ms: the longest time from a change to its RA.
 
-    Returns the RAs of the changes by their times, and cause and changes of the RAs.
-    """
-    rows = [
-        {"issuer": 3, "seq": seq, "epoch": epoch, "predicate": predicate, "first_ns": ns, "last_ns": ns + 5}
-        | {"routers": 2, "frames": 2, "bytes": 200}
-        for seq, epoch, ns, predicate in waves
+@pytest.mark.parametrize("case", _CASES)
+def test_each_change_has_the_ra_that_it_caused(case: str) -> None:
+    given = _CASES[case]
+    unit = given.get("unit_ns", _MS)
+    waves = [
+        {"issuer": 3, "seq": _START + number, "epoch": epoch, "predicate": predicate}
+        | {"first_ns": at * unit, "last_ns": at * unit + 5, "routers": 2, "frames": 2, "bytes": 200}
+        for number, epoch, at, predicate in given["ras"]
     ]
-    columns = [("issuer", pa.int64()), ("seq", pa.int64()), ("epoch", pa.int64()), ("predicate", pa.string())]
-    columns += [(name, pa.int64()) for name in ("first_ns", "last_ns", "routers", "frames", "bytes")]
-    changes = [
-        {"node": 3, "app": app, "t_ns": ns + 1, "predicate": "x", "filters": filters, "requested_ns": ns}
-        | {"place": place}
-        for place, (ns, app, filters) in enumerate(declared)
+    declared = [
+        {"node": 3, "app": app, "t_ns": at * unit + 1, "predicate": "x", "filters": filters}
+        | {"requested_ns": at * unit, "place": place}
+        for place, (at, app, filters) in enumerate(given["changes"])
     ]
     inputs = {
-        "waves": pa.Table.from_pylist(rows, schema=pa.schema(columns)),
-        "declared": pa.Table.from_pylist(changes, schema=DECLARED),
+        "waves": pa.Table.from_pylist(waves, schema=pa.schema(_COLUMNS)),
+        "declared": pa.Table.from_pylist(declared, schema=DECLARED),
     }
-    wait_ns = str(wait_ms * _MS)
-    found = [answer(name, inputs, wait_ns=wait_ns) for name in ("predicate_changes", "advertisements")]
-    return (
-        {row["requested_ns"]: row["seq"] for row in found[0].to_pylist()},
-        {row["seq"]: (row["cause"], row["changes"]) for row in found[1].to_pylist()},
+    wait_ns = str(given.get("wait_ms", 100) * _MS)
+    changes, ras = (
+        answer(name, inputs, wait_ns=wait_ns).to_pylist() for name in ("predicate_changes", "advertisements")
     )
-
-
-@pytest.mark.parametrize(("epoch", "cause"), [(2, "epoch"), (1, None)])
-def test_an_ra_that_repeats_a_predicate_has_no_change_as_its_cause(epoch: int, cause: str | None) -> None:
-    # The first application's predicate covers that of the second: no RA until the epoch or period.
-    waves = [
-        (_START + 1, 1, 10, "a < 9"),
-        (_START + 2, epoch, 900, "a < 9"),
-        (_START + 3, epoch, 950, "b = 1"),
-    ]
-    seqs, causes = _tables(waves, [(9, "one", 1), (20, "two", 1), (940, "two", 1)])
-    assert seqs == {9: _START + 1, 20: None, 940: _START + 3}
-    assert causes == {_START + 1: ("predicate", 1), _START + 2: (cause, 0), _START + 3: ("predicate", 1)}
-
-
-def test_a_router_that_was_started_a_second_time_repeats_nothing() -> None:
-    waves = [(_START + 1, 1, 10, "a < 9"), (_START + (1 << 32) + 1, 2, 500, "a < 9")]
-    seqs, _ = _tables(waves, [(9, "one", 1), (490, "one", 1)])
-    assert seqs == {9: _START + 1, 490: _START + (1 << 32) + 1}
-
-
-def test_one_ra_answers_several_changes_and_a_withdrawal_one_without_a_filter() -> None:
-    waves = [(_START + 1, 1, 30, "a < 9"), (_START + 2, 1, 100, "none")]
-    seqs, causes = _tables(waves, [(9, "one", 1), (20, "two", 2), (50, "one", 0), (60, "two", 0)])
-    assert seqs == {9: _START + 1, 20: _START + 1, 50: _START + 2, 60: _START + 2}
-    assert causes == {_START + 1: ("predicate", 2), _START + 2: ("predicate", 2)}
-
-
-def test_a_change_that_is_covered_is_not_answered_by_the_ra_of_a_later_change() -> None:
-    waves = [(_START + 1, 1, 10 * _MS, "a < 9"), (_START + 2, 1, 901 * _MS, "a < 9 or b = 1")]
-    # The predicate of application two is covered by that of application one until it has a second filter.
-    declared = [(9 * _MS, "one", 1), (500 * _MS, "two", 1), (900 * _MS, "two", 2)]
-    seqs, causes = _tables(waves, declared)
-    assert seqs == {9 * _MS: _START + 1, 500 * _MS: None, 900 * _MS: _START + 2}
-    assert causes == {_START + 1: ("predicate", 1), _START + 2: ("predicate", 1)}
-
-
-def test_changes_while_an_ra_waits_are_answered_by_it() -> None:
-    waves = [(_START + 1, 1, 10 * _MS, "a < 9"), (_START + 2, 1, 510 * _MS, "a < 9 or b = 1 or c = 1")]
-    declared = [(9 * _MS, "one", 1), (50 * _MS, "two", 1), (400 * _MS, "two", 2)]
-    seqs, _ = _tables(waves, declared, wait_ms=600)
-    assert seqs == {9 * _MS: _START + 1, 50 * _MS: _START + 2, 400 * _MS: _START + 2}
-
-
-def test_a_late_ra_answers_a_change_that_no_other_change_follows() -> None:
-    waves = [(_START + 1, 1, 10 * _MS, "a < 9"), (_START + 2, 1, 900 * _MS, "b = 1")]
-    seqs, _ = _tables(waves, [(9 * _MS, "one", 1), (500 * _MS, "one", 1)])
-    assert seqs == {9 * _MS: _START + 1, 500 * _MS: _START + 2}
-
-
-@pytest.mark.parametrize("predicates", [("a < 9", "b = 1"), ("encoded, 2 filters", "encoded, 1 filter")])
-def test_the_first_ra_of_a_router_answers_all_changes_before_it(predicates: tuple[str, str]) -> None:
-    # They wait for the first epoch.
-    first, second = predicates
-    waves = [(_START + 1, 1, 2_000 * _MS, first), (_START + 2, 1, 3_001 * _MS, second)]
-    declared = [(9 * _MS, "one", 1), (900 * _MS, "two", 1), (3_000 * _MS, "two", 0)]
-    seqs, causes = _tables(waves, declared)
-    assert seqs == {9 * _MS: _START + 1, 900 * _MS: _START + 1, 3_000 * _MS: _START + 2}
-    assert causes == {_START + 1: ("predicate", 2), _START + 2: ("predicate", 1)}
-
-
-def test_private_ras_of_as_many_filters_are_not_taken_for_repetitions() -> None:
-    waves = [(_START + 1, 1, 10 * _MS, "encoded, 1 filter"), (_START + 2, 1, 501 * _MS, "encoded, 1 filter")]
-    seqs, causes = _tables(waves, [(9 * _MS, "one", 1), (500 * _MS, "one", 1)])
-    assert seqs == {9 * _MS: _START + 1, 500 * _MS: _START + 2}
-    assert causes == {_START + 1: ("predicate", 1), _START + 2: ("predicate", 1)}
-
-
-def test_a_late_private_ra_has_another_cause() -> None:
-    waves = [(_START + 1, 1, 10 * _MS, "encoded, 1 filter"), (_START + 2, 2, 901 * _MS, "encoded, 1 filter")]
-    seqs, causes = _tables(waves, [(9 * _MS, "one", 1), (500 * _MS, "two", 1)])
-    assert seqs == {9 * _MS: _START + 1, 500 * _MS: None}
-    assert causes == {_START + 1: ("predicate", 1), _START + 2: ("epoch", 0)}
+    answers = {row["requested_ns"] // unit: max(0, (row["seq"] or 0) - _START) for row in changes}
+    assert answers == dict(zip((at for at, *_ in given["changes"]), given["answers"], strict=True))
+    causes = {row["seq"] - _START: [row["cause"] or "", row["changes"]] for row in ras}
+    assert causes == dict(zip((number for number, *_ in given["ras"]), given["causes"], strict=True))
 
 
 def test_an_ra_may_wait_as_long_as_the_experiment_says(tmp_path: Path) -> None:

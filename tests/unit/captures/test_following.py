@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from captures.pcap import FILE_HEADER, record_header
 from captures.pcap.following import followed
 from captures.pcap.reader import PcapReader, Record
 from captures.rundir import RunLayout
-from testbed.cli.main import main
 from testbed.emulation.control import running
 from testbed.support.run_state import ProcessId, RunState
 from tests.support.cases import cases_beside
@@ -73,7 +73,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunLayout:
 @pytest.mark.parametrize(("arguments", "error"), cases_beside(__file__)["refused"])
 def test_what_cannot_be_captured_is_refused(
     run: RunLayout,
-    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     error: str,
@@ -81,8 +81,7 @@ def test_what_cannot_be_captured_is_refused(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     capture = run.capture("link-0-1")
     before = capture.read_bytes()
-    assert main(["capture", *(str(capture) if each == "CAPTURE" else each for each in arguments)]) == 2
-    assert error in capsys.readouterr().err
+    assert error in refused("capture", *(capture if each == "CAPTURE" else each for each in arguments))
     assert capture.read_bytes() == before
 
 

@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_query(run: Path) -> None:
 @pytest.mark.attack("hostile run folder")
 @pytest.mark.parametrize("place", ["tail", "pages"])
 def test_a_damaged_table_is_an_error_that_names_it(
-    run: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table = RunLayout(run).tables / "false_negative_curve"
@@ -179,8 +179,7 @@ def test_a_damaged_table_is_an_error_that_names_it(
     damaged = slice(-4, None) if place == "tail" else slice(4, 100)
     content[damaged] = b"\xff" * len(content[damaged])
     file.write_bytes(content)
-    for command in (["report"], ["compare", str(run)], ["query", "select * from false_negative_curve"]):
-        assert main([command[0], str(run), *command[1:]]) == 2
-        assert str(table) in capsys.readouterr().err
+    for name, *more in (["report"], ["compare", run], ["query", "select * from false_negative_curve"]):
+        assert str(table) in refused(name, run, *more)
     with pytest.raises(RunFolderError, match=str(table)):
         Result(run).table("false_negative_curve")

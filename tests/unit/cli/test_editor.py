@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ _ASK, _COMPLETED = _CASES["ask"], _CASES["completed"]
 
 
 def test_a_file_has_every_key_and_the_values_that_were_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115, PTH123
@@ -43,8 +44,7 @@ def test_a_file_has_every_key_and_the_values_that_were_given(
     assert (experiment.seed, experiment.duration_s, experiment.topology) == (7, 60, ring(5))
     assert (experiment.routing.scheme, experiment.routing.of_kind.groups) == ("multicast", 4)
     assert experiment.events == (LinkDown(3.0, (0, 1)),)
-    assert main(new) == 2
-    assert "a.toml: File exists; expected the name of a new file" in capsys.readouterr().err
+    assert "a.toml: File exists; expected the name of a new file" in refused(*new)
     for wrong in ("seeds=3", "protocol.hop_limit=0", "seed=2026-01-01", "duration_s=nan", "topology.file=no"):
         assert main(["new", "b.toml", "--set", wrong]) == 2
     assert main(["new", "b.toml", "--event", "at_s = 3"]) == main(["new", "none/b.toml"]) == 2

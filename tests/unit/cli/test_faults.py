@@ -60,50 +60,41 @@ def test_what_another_user_may_not_do_is_said(tmp_path: Path) -> None:
     assert refused == (2, f"cbcb: {private}: Permission denied")
 
 
-def test_names_that_are_too_long_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_names_that_are_too_long_are_refused(refused: Callable[..., str], tmp_path: Path) -> None:
     name = "a" * 400
-    assert main(["check", name]) == 2
-    assert capsys.readouterr().err == f"cbcb: {name}: File name too long\n"
+    assert refused("check", name) == f"cbcb: {name}: File name too long\n"
     with pytest.raises(OSError, match="File name too long"):
         find_run(tmp_path, name)
-    assert main(["check", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"cbcb: {tmp_path}: is a folder; expected an experiment file\n"
+    assert refused("check", tmp_path) == f"cbcb: {tmp_path}: is a folder; expected an experiment file\n"
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "json"])
 def test_an_answer_does_not_go_into_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str], form: str
 ) -> None:
-    query = ["query", str(empty_tables(tmp_path / "run")), "select 1 as a", "--format", form, "-o"]
-    assert main([*query, str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"cbcb: {tmp_path}: Is a directory\n"
-    assert main([*query, str(tmp_path / "answer")]) == 0
+    query = ["query", empty_tables(tmp_path / "run"), "select 1 as a", "--format", form, "-o"]
+    assert refused(*query, tmp_path) == f"cbcb: {tmp_path}: Is a directory\n"
+    printed(*query, tmp_path / "answer")
     if form == "parquet":
         assert pq.read_table(tmp_path / "answer").to_pylist() == [{"a": 1}]
 
 
-def test_options_of_a_list_are_refused_for_one_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_of_a_list_are_refused_for_one_message(tmp_path: Path, refused: Callable[..., str]) -> None:
     for option in (["--where", "a = 1"], ["--missed"]):
-        assert main(["trace", "0:1", "--runs", str(tmp_path), *option]) == 2
-        said = capsys.readouterr().err
+        said = refused("trace", "0:1", "--runs", tmp_path, *option)
         assert said == f"cbcb: {option[0]} lists messages; expected it without 0:1\n"
 
 
-def test_the_hint_of_a_report_is_a_command_that_works(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_hint_of_a_report_is_a_command_that_works(tmp_path: Path, refused: Callable[..., str]) -> None:
     run = tmp_path / "my runs" / "one"
     run.mkdir(parents=True)
     (run / "manifest.json").write_text("{}")
-    assert main(["report", "--runs", str(run.parent)]) == 2
-    assert "has no summary.json; it cannot be accounted for without timings.json" in capsys.readouterr().err
+    why = "has no summary.json; it cannot be accounted for without timings.json"
+    assert why in refused("report", "--runs", run.parent)
     (run / "timings.json").write_text("{}")
-    assert main(["report", "--runs", str(run.parent)]) == 2
-    named, refused = capsys.readouterr().err.splitlines()
+    named, said = refused("report", "--runs", run.parent).splitlines()
     assert named == f"cbcb: {run}: the newest run"
-    hint = shlex.split(refused.split("`")[1])
+    hint = shlex.split(said.split("`")[1])
     assert hint == ["cbcb", "account", str(run)]
     assert find_run(tmp_path, hint[2]) == run
 

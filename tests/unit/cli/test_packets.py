@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -27,10 +28,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_chosen_packets_are_printed_as_csv(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    condition = "tcp_flags & 2 = 2 or eth_type = 2054"
-    assert main(["packets", str(folder / "in"), "--columns", "offset,ip_src,vlan", "--where", condition]) == 0
-    assert capsys.readouterr().out == "offset,ip_src,vlan\n40,10.0.0.9,\n110,10.0.0.1,\n340,,\n"
+def test_chosen_packets_are_printed_as_csv(folder: Path, printed: Callable[..., str]) -> None:
+    chosen = ("--columns", "offset,ip_src,vlan", "--where", "tcp_flags & 2 = 2 or eth_type = 2054")
+    shown = printed("packets", folder / "in", *chosen)
+    assert shown == "offset,ip_src,vlan\n40,10.0.0.9,\n110,10.0.0.1,\n340,,\n"
 
 
 def test_standard_output_has_the_table_if_standard_error_is_a_terminal(folder: Path) -> None:

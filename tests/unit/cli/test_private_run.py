@@ -28,45 +28,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
     return RunLayout(manifest.parent)
 
 
-@pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command that must succeed, and returns what it printed."""
-
-    def command(*arguments: str) -> str:
-        assert main([*arguments]) == 0
-        return capsys.readouterr().out
-
-    return command
-
-
 def test_trace(run: RunLayout, printed: Callable[..., str]) -> None:
-    listed = printed("trace", str(run.path), "--json")
-    rows = [json.loads(line) for line in listed.splitlines()]
+    rows = [json.loads(line) for line in printed("trace", run.path, "--json").splitlines()]
     assert len(rows) > 10
     reached = max(rows, key=lambda row: row["delivered"])
-    name = f"{reached['source']}:{reached['number']}"
-    text = printed("trace", str(run.path), name)
+    text = printed("trace", run.path, f"{reached['source']}:{reached['number']}")
     assert "encoded" in text
     assert "delivered" in text
 
 
 def test_query(run: RunLayout, printed: Callable[..., str]) -> None:
     summary = json.loads(run.summary.read_text())
-    by_cause = printed(
-        *("query", str(run.path)),
-        "select coalesce(discard_cause, 'kept') as cause, count(*) as n from private_deliveries group by 1",
-        *("--format", "json"),
-    )
+    causes = "coalesce(discard_cause, 'kept') as cause, count(*) as n from private_deliveries group by 1"
+    by_cause = printed("query", run.path, f"select {causes}", "--format", "json")
     counted = {row["cause"]: row["n"] for row in map(json.loads, by_cause.splitlines())}
     assert counted.pop("kept") == summary["private"]["kept"] > 0
     assert counted == summary["private"]["discarded"]
-    tables = printed("query", str(run.path), "select distinct predicate from routing_tables")
-    assert "encoded" in tables
-    readable = printed(
-        *("query", str(run.path)),
-        "select type, count(*) as frames, count(attributes) as read from frames group by type",
-        *("--format", "json"),
-    )
+    assert "encoded" in printed("query", run.path, "select distinct predicate from routing_tables")
+    sql = "select type, count(*) as frames, count(attributes) as read from frames group by type"
+    readable = printed("query", run.path, sql, "--format", "json")
     frames = {row["type"]: row for row in map(json.loads, readable.splitlines())}
     assert frames["MSG"]["frames"] > 100
     assert frames["MSG"]["read"] == 0
@@ -78,11 +58,10 @@ def test_report(run: RunLayout) -> None:
     assert "discarded: operator" in text
 
 
-def test_crossings_are_unknown_without_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_crossings_are_unknown_without_captures(tmp_path: Path, printed: Callable[..., str]) -> None:
     chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=30")
-    options = ("--captures", "none", "--engine", "duckdb", "--runs", str(tmp_path))
-    assert main(["simulate", "ring5", *chosen, *options]) == 0
-    assert "no link was captured" in " ".join(capsys.readouterr().out.split())
+    options = ("--captures", "none", "--engine", "duckdb", "--runs", tmp_path)
+    assert "no link was captured" in " ".join(printed("simulate", "ring5", *chosen, *options).split())
     (manifest,) = tmp_path.glob("*/manifest.json")
     run = RunLayout(manifest.parent)
     private = json.loads(run.summary.read_text())["private"]
@@ -91,38 +70,35 @@ def test_crossings_are_unknown_without_captures(tmp_path: Path, capsys: pytest.C
     assert "no link was captured" in run.report.read_text()
 
 
-def test_the_keys_of_an_experiment_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keys = tmp_path / "ring.keys"
-    command = ["check", "ring5", "--set", "privacy.mode=bloom", "--set", f"privacy.key_file={keys}"]
-    assert main(command) == 2
-    assert f"privacy.key_file: {keys}: No such file" in capsys.readouterr().err
-    assert main(["keys", "new", str(keys), "--bits", "256", "--hashes", "12"]) == 0
-    assert main([*command, "--set", "privacy.kept_hashes=10"]) == 0
-    assert "bloom: sets of 256 bits, 12 for each string, encoding slides" in capsys.readouterr().out
-    assert main([*command, "--set", "privacy.kept_hashes=13"]) == 2
-    assert f"privacy.kept_hashes: 13; expected at most the hashes of {keys}, 12" in capsys.readouterr().err
-
-
-def test_keys_that_cannot_be_made_or_read_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_keys_of_an_experiment_are_checked(
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
     keys = tmp_path / "ring.keys"
-    assert main(["keys", "new", str(keys), "--bits", "1"]) == 2
-    assert capsys.readouterr().err.startswith(f"cbcb: {keys}: ")
+    command = ["check", "ring5", "--set", "privacy.mode=bloom", "--set", f"privacy.key_file={keys}"]
+    assert f"privacy.key_file: {keys}: No such file" in refused(*command)
+    printed("keys", "new", keys, "--bits", 256, "--hashes", 12)
+    kept = printed(*command, "--set", "privacy.kept_hashes=10")
+    assert "bloom: sets of 256 bits, 12 for each string, encoding slides" in kept
+    said = refused(*command, "--set", "privacy.kept_hashes=13")
+    assert f"privacy.kept_hashes: 13; expected at most the hashes of {keys}, 12" in said
+
+
+def test_keys_that_cannot_be_made_or_read_are_named(tmp_path: Path, refused: Callable[..., str]) -> None:
+    keys = tmp_path / "ring.keys"
+    assert refused("keys", "new", keys, "--bits", 1).startswith(f"cbcb: {keys}: ")
     keys.write_text("{")
     keys.chmod(0o600)
-    assert main(["keys", "show", str(keys)]) == 2
-    assert capsys.readouterr().err.startswith(f"cbcb: {keys}: no key file: ")
+    assert refused("keys", "show", keys).startswith(f"cbcb: {keys}: no key file: ")
 
 
 def test_a_run_is_accounted_for_elsewhere_without_its_keys(
     run: RunLayout, printed: Callable[..., str], tmp_path: Path
 ) -> None:
     archive = tmp_path / "run.tar.gz"
-    printed("export", str(run.path), "--output", str(archive))
-    copied = RunLayout(Path(printed("import", str(archive), "--runs", str(tmp_path)).strip()))
+    printed("export", run.path, "--output", archive)
+    copied = RunLayout(Path(printed("import", archive, "--runs", tmp_path).strip()))
     assert run.keys.exists() and not copied.keys.exists()
-    printed("account", str(copied.path), "--engine", "duckdb")
+    printed("account", copied.path, "--engine", "duckdb")
     summaries = [json.loads(each.summary.read_text()) for each in (run, copied)]
     assert summaries[0]["private"] == summaries[1]["private"] != {}
 
@@ -131,9 +107,9 @@ def test_an_attack_on_a_run_without_keys_makes_those_of_its_seed_again(
     printed: Callable[..., str], tmp_path: Path
 ) -> None:
     chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=60", "--engine", "duckdb")
-    printed("simulate", "ring5", "--runs", str(tmp_path), *chosen)
+    printed("simulate", "ring5", "--runs", tmp_path, *chosen)
     (manifest,) = tmp_path.glob("*/manifest.json")
-    command = ("attack", str(manifest.parent), "--json")
+    command = ("attack", manifest.parent, "--json")
     before = printed(*command)
     RunLayout(manifest.parent).keys.unlink()
     assert printed(*command) == before

@@ -18,6 +18,11 @@ from tests.support.controller_network import TIMING, Network, acknowledgement, b
 from topos.generators import ring
 
 
+@pytest.fixture
+def former() -> Network:
+    return brought_up(ring(4))
+
+
 def take_over(former: Network) -> Network:
     """A controller that is started with what another one has left and logged, in the same network."""
     network = Network(former.topology)
@@ -28,8 +33,7 @@ def take_over(former: Network) -> Network:
     return network
 
 
-def test_a_controller_takes_over_without_an_epoch() -> None:
-    former = brought_up(ring(4))
+def test_a_controller_takes_over_without_an_epoch(former: Network) -> None:
     assert former.legacies[-1].settled
     network = take_over(former)
     network.connect()
@@ -46,8 +50,7 @@ def test_a_controller_takes_over_without_an_epoch() -> None:
     assert network.frames(FrameType.COMMIT, 2) == [0, 1, 2, 3]
 
 
-def test_a_link_that_went_down_meanwhile_makes_an_epoch() -> None:
-    former = brought_up(ring(4))
+def test_a_link_that_went_down_meanwhile_makes_an_epoch(former: Network) -> None:
     network = take_over(former)
     port = next(iter(network.topology.neighbours(0)))
     network.tell(SwitchConnected(0, network.ports(0) - {port}))
@@ -60,8 +63,7 @@ def test_a_link_that_went_down_meanwhile_makes_an_epoch() -> None:
     assert (started["epoch"], len(started["down_links"])) == (2, 1)  # type: ignore[arg-type]
 
 
-def test_a_switch_that_lost_its_rules_meanwhile_makes_an_epoch() -> None:
-    former = brought_up(ring(4))
+def test_a_switch_that_lost_its_rules_meanwhile_makes_an_epoch(former: Network) -> None:
     network = take_over(former)
     for node in range(4):
         network.tell(SwitchConnected(node, network.ports(node), emptied=node == 2))
@@ -71,8 +73,7 @@ def test_a_switch_that_lost_its_rules_meanwhile_makes_an_epoch() -> None:
     assert [event["epoch"] for event in network.events("committed")] == [2]
 
 
-def test_a_link_that_was_down_already_makes_none() -> None:
-    former = brought_up(ring(4))
+def test_a_link_that_was_down_already_makes_none(former: Network) -> None:
     port = next(iter(former.topology.neighbours(0)))
     former.tell(PortChanged(0, port, up=False))
     former.advance(1)
@@ -87,8 +88,7 @@ def test_a_link_that_was_down_already_makes_none() -> None:
     assert network.events("epoch_started")[0]["down_links"] == []
 
 
-def test_a_router_that_restarted_meanwhile_makes_an_epoch() -> None:
-    former = brought_up(ring(4))
+def test_a_router_that_restarted_meanwhile_makes_an_epoch(former: Network) -> None:
     network = take_over(former)
     network.connect()
     network.hello(2, incarnation=1)
@@ -99,8 +99,7 @@ def test_a_router_that_restarted_meanwhile_makes_an_epoch() -> None:
     assert network.frames(FrameType.COMMIT, 2) == [0, 1, 2, 3]
 
 
-def test_a_switch_that_stays_away_is_left_out() -> None:
-    former = brought_up(ring(4))
+def test_a_switch_that_stays_away_is_left_out(former: Network) -> None:
     network = take_over(former)
     for node in (0, 1, 3):
         network.tell(SwitchConnected(node, network.ports(node)))
@@ -109,8 +108,7 @@ def test_a_switch_that_stays_away_is_left_out() -> None:
     assert network.events("epoch_started")[0]["down_nodes"] == [2]
 
 
-def test_a_controller_killed_within_an_epoch_is_followed_by_the_next_epoch() -> None:
-    former = brought_up(ring(4))
+def test_a_controller_killed_within_an_epoch_is_followed_by_the_next_epoch(former: Network) -> None:
     former.deaf = {1}
     former.tell(PortChanged(0, next(iter(former.topology.neighbours(0))), up=False))
     former.advance(1)
@@ -123,8 +121,7 @@ def test_a_controller_killed_within_an_epoch_is_followed_by_the_next_epoch() -> 
     assert [event["epoch"] for event in network.events("committed")] == [3]
 
 
-def test_a_controller_killed_after_a_hello_knows_the_start_of_the_router() -> None:
-    former = brought_up(ring(4))
+def test_a_controller_killed_after_a_hello_knows_the_start_of_the_router(former: Network) -> None:
     former.hello(2, incarnation=9)
     network = take_over(former)
     network.connect()
@@ -235,8 +232,7 @@ def test_a_log_goes_on_after_its_last_whole_line(tmp_path: Path, whole: str, res
     assert path.read_text() == whole
 
 
-def test_the_legacy_survives_the_file(tmp_path: Path) -> None:
-    former = brought_up(ring(4))
+def test_the_legacy_survives_the_file(former: Network, tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     assert read_legacy(path) is None
     write_json(path, former.legacies[-1])

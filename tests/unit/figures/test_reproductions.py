@@ -288,7 +288,7 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
     ],
 )
 def test_data_of_another_figure_or_of_other_cases_are_an_error(
-    figure: str, cases: list[str] | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    figure: str, cases: list[str] | None, said: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "a.json.gz"
     own = FIGURES["match"]().cases("small")
@@ -296,8 +296,7 @@ def test_data_of_another_figure_or_of_other_cases_are_an_error(
     write_data(path, FIGURES["match"](), Origin("match", "small", 1, "simulate"), Reproduced(results, []))
     if cases is None:
         path.write_bytes(path.read_bytes()[:-9])
-    assert main(["figure", figure, "--from", str(path), "-o", str(tmp_path / "b")]) == 2
-    assert said in capsys.readouterr().err
+    assert said in refused("figure", figure, "--from", path, "-o", tmp_path / "b")
 
 
 def test_steps_are_drawn_by_their_corners() -> None:
@@ -380,10 +379,9 @@ def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
     ],
 )
 def test_a_figure_that_cannot_be_made_is_an_error(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    assert main(["figure", *arguments, "--runs", str(tmp_path)]) == 2
-    assert said in capsys.readouterr().err
+    assert said in refused("figure", *arguments, "--runs", tmp_path)
 
 
 def test_figure_11_needs_no_captures() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,6 @@ import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.inputs import Manifest, Source, read_manifest, write_manifest
-from testbed.cli.main import main
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import dump_experiment
 from testbed.results.report.comparison import compare, differing_settings, draw_curves, names_of
@@ -61,7 +61,7 @@ def test_folders_of_one_name_are_distinguished_by_their_paths(tmp_path: Path) ->
 
 
 def test_keys_stay_whole_and_names_are_broken_in_a_narrow_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     keys = {f"message_crossings.in_all_{name}": name for name in ("broadcast", "unicast")}
@@ -69,18 +69,16 @@ def test_keys_stay_whole_and_names_are_broken_in_a_narrow_terminal(
         _run(tmp_path / f"20261122-10150{number}-the-name-of-an-experiment", number, **keys)
         for number in range(4)
     ]
-    assert main(["compare", "--all", *map(str, runs), "-o", str(tmp_path / "curves.svg")]) == 0
-    printed = capsys.readouterr().out
-    assert "…" not in printed
-    assert {line.split()[0] for line in printed.splitlines() if "message_crossings" in line} == keys.keys()
+    shown = printed("compare", "--all", *runs, "-o", tmp_path / "curves.svg")
+    assert "…" not in shown
+    assert {line.split()[0] for line in shown.splitlines() if "message_crossings" in line} == keys.keys()
 
 
 def test_the_command_shows_what_differs_and_draws_the_curves(
-    runs: list[Path], capsys: pytest.CaptureFixture[str]
+    runs: list[Path], printed: Callable[..., str]
 ) -> None:
     out = runs[0].parent / "curves.svg"
-    assert main(["compare", *map(str, runs), "-o", str(out)]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split() for line in printed("compare", *runs, "-o", out).splitlines()]
     assert lines[0] == ["key", "a", "b"]
     assert lines[1:3] == [["time_scale", "3", "5"], []]
     assert lines[3:6] == [
@@ -100,19 +98,17 @@ def test_runs_without_curves_give_no_figure(tmp_path: Path) -> None:
 
 
 def test_runs_of_different_code_are_compared_on_request_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
     states = (("a", "1" * 40, False), ("a", "2" * 40, True), ("b", "2" * 40, True))
     sources = [Source(version="1", commit=commit, dirty=dirty, code=code) for code, commit, dirty in states]
-    runs = [str(_run(tmp_path / str(number), 0.5)) for number in range(len(sources))]
-    for path, source in zip(runs, sources, strict=True):
-        run = RunLayout(Path(path))
+    runs = [_run(tmp_path / str(number), 0.5) for number in range(len(sources))]
+    for run, source in zip(map(RunLayout, runs), sources, strict=True):
         write_manifest(run, {**read_manifest(run), "testbed": source})
-    out = ["-o", str(tmp_path / "curves.svg")]
+    out = ["-o", tmp_path / "curves.svg"]
     # Commits of equal sources are one code.
-    assert main(["compare", *runs[:2], *out]) == 0
-    assert main(["compare", *runs[1:], *out]) == 2
+    printed("compare", *runs[:2], *out)
     made = "22222222 with changes (code a), 22222222 with changes (code b)"
-    refused = f"different code made the runs ({made}); --other-code keep"
-    assert capsys.readouterr().err.startswith(f"cbcb: {refused}")
-    assert main(["compare", *runs, *out, "--other-code", "keep"]) == 0
+    why = f"different code made the runs ({made}); --other-code keep"
+    assert refused("compare", *runs[1:], *out).startswith(f"cbcb: {why}")
+    printed("compare", *runs, *out, "--other-code", "keep")

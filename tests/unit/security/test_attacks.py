@@ -141,6 +141,11 @@ class Victim:
         return predicates_of(self.core), self.core.epoch, tuple(self.delivered), self.core.interfaces()
 
 
+@pytest.fixture(params=MODES)
+def victim(request: pytest.FixtureRequest) -> Victim:
+    return Victim(request.param)
+
+
 def outside(frame: Frame, source: bytes) -> bytes:
     """The frame as an outsider sends it."""
     return head(ROUTER_DESTINATION if source == CONTROLLER_SOURCE else TO_ROUTER, source) + encode(frame)
@@ -263,21 +268,17 @@ def test_a_frame_of_another_run_is_taken_where_nothing_names_the_run() -> None:
 
 
 @pytest.mark.attack("replayed message")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_message_that_is_replayed_is_delivered_once(mode: str) -> None:
-    victim = Victim(mode)
+def test_a_message_that_is_replayed_is_delivered_once(victim: Victim) -> None:
     data = victim.genuine(Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1})))
     for _ in range(500):
         victim.take(data)
-    hold("replayed message", "outsider", mode, victim.delivered != [(21, 9)], victim.counted())
-    victim.counts({"message_duplicate": 499} if mode == "off" else {"replayed": 499})
+    hold("replayed message", "outsider", victim.mode, victim.delivered != [(21, 9)], victim.counted())
+    victim.counts({"message_duplicate": 499} if victim.mode == "off" else {"replayed": 499})
 
 
 @pytest.mark.attack("replayed frames")
-@pytest.mark.parametrize("mode", MODES)
-def test_what_an_insider_replays_under_tags_of_its_own(mode: str) -> None:
+def test_what_an_insider_replays_under_tags_of_its_own(victim: Victim) -> None:
     """A message is a duplicate in every mode; an old one, an RA and an SR only where issuers sign."""
-    victim = Victim(mode)
     frames = [
         Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1})),
         Frame(FrameType.RA, 21, 1, 1, 9, parse_predicate("x = 1")),
@@ -285,41 +286,35 @@ def test_what_an_insider_replays_under_tags_of_its_own(mode: str) -> None:
     ]
     for frame in (*frames, *frames):
         victim.take(victim.genuine(frame))
-    hold("replayed frames", "insider", mode, victim.delivered != [(21, 9)], victim.counted())
-    old = {"issuer_replayed": 2} if mode == "signed" else {"ra_covered": 1, "sr_old": 1}
+    hold("replayed frames", "insider", victim.mode, victim.delivered != [(21, 9)], victim.counted())
+    old = {"issuer_replayed": 2} if victim.mode == "signed" else {"ra_covered": 1, "sr_old": 1}
     victim.counts({"message_duplicate": 1, **old})
 
 
 @pytest.mark.attack("late replay")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_message_that_is_forgotten_is_replayed(mode: str) -> None:
-    victim = Victim(mode)
+def test_a_message_that_is_forgotten_is_replayed(victim: Victim) -> None:
     frame = Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1}))
     victim.take(victim.genuine(frame))
     (messages,) = (part for part in victim.core._parts if isinstance(part, Messages))
     for number in range(MESSAGES_REMEMBERED):
         messages.delivered.add((11, number))
     victim.take(victim.genuine(frame))
-    hold("late replay", "insider", mode, victim.delivered == [(21, 9), (21, 9)], victim.counted())
-    victim.counts({"issuer_replayed": 1} if mode == "signed" else {})
+    hold("late replay", "insider", victim.mode, victim.delivered == [(21, 9), (21, 9)], victim.counted())
+    victim.counts({"issuer_replayed": 1} if victim.mode == "signed" else {})
 
 
 @pytest.mark.attack("forged number")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_forged_message_keeps_the_genuine_one_of_its_number_out_or_not(mode: str) -> None:
-    victim = Victim(mode)
+def test_a_forged_message_keeps_the_genuine_one_of_its_number_out_or_not(victim: Victim) -> None:
     forged = Frame(FrameType.MSG, 21, 9, 1, 9, Message({"forged": 1}))
     victim.take(victim.inside(rogue_signed(11, forged), node_address(11)))
     victim.take(victim.genuine(replace(forged, body=Message({"x": 1}))))
     assert victim.delivered == [(21, 9)]
-    hold("forged number", "insider", mode, "message_duplicate" in victim.counted(), victim.counted())
-    victim.counts({"bad_signature" if mode == "signed" else "message_duplicate": 1})
+    hold("forged number", "insider", victim.mode, "message_duplicate" in victim.counted(), victim.counted())
+    victim.counts({"bad_signature" if victim.mode == "signed" else "message_duplicate": 1})
 
 
 @pytest.mark.attack("poisoned number")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(mode: str) -> None:
-    victim = Victim(mode)
+def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(victim: Victim) -> None:
     poison = rogue_signed(11, ATTACKS["poisoned number"].frames[0])
     victim.take(victim.inside(poison, node_address(11)))
 
@@ -327,19 +322,17 @@ def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(mode: s
         return victim.genuine(Frame(FrameType.SR, 21, seq, 1, 9, SenderRequest(1_000_000)))
 
     victim.take(request(FIRST))
-    victim.counts({"bad_signature" if mode == "signed" else "sr_old": 1})
+    victim.counts({"bad_signature" if victim.mode == "signed" else "sr_old": 1})
     victim.router.handle(Tick(), 20.0)
     before = victim.counted()
     victim.take(request(FIRST + 1), 20.0)
     assert victim.counted() == before
-    assert victim.core.counters.srs_received == (2 if mode == "signed" else 3)
+    assert victim.core.counters.srs_received == (2 if victim.mode == "signed" else 3)
 
 
 @pytest.mark.attack("old RA")
-@pytest.mark.parametrize("mode", MODES)
-def test_an_old_ra_of_a_wider_predicate_widens_no_table_again(mode: str) -> None:
+def test_an_old_ra_of_a_wider_predicate_widens_no_table_again(victim: Victim) -> None:
     """An insider keeps a genuine RA, and sends it after its issuer has narrowed its predicate."""
-    victim = Victim(mode)
     wide = Frame(FrameType.RA, 21, 1, 1, 9, EVERYTHING)
     victim.take(victim.genuine(wide))
     victim.router.handle(RequestUpdate(frozenset({1})), 0.0)
@@ -347,9 +340,9 @@ def test_an_old_ra_of_a_wider_predicate_widens_no_table_again(mode: str) -> None
     victim.take(victim.genuine(narrow))
     before = victim.state()
     victim.take(victim.genuine(wide))
-    hold("old RA", "insider", mode, victim.state() != before, victim.counted())
+    hold("old RA", "insider", victim.mode, victim.state() != before, victim.counted())
     # The table takes it; it goes to no other router, since the ingress filter had it before.
-    victim.counts({"issuer_replayed" if mode == "signed" else "ra_covered": 1})
+    victim.counts({"issuer_replayed" if victim.mode == "signed" else "ra_covered": 1})
 
 
 def test_a_frame_on_a_wrong_way_does_not_keep_the_right_one_out() -> None:

@@ -123,6 +123,11 @@ class Court(Network):
         assert (self.counted(), names) == (counted, {str(node): counted} if counted else {})
 
 
+@pytest.fixture(params=MODES)
+def court(request: pytest.FixtureRequest) -> Court:
+    return Court(request.param)
+
+
 def hello(node: int, incarnation: int, number: int) -> Frame:
     return Frame(FrameType.HELLO, node, number, 0, 1, Hello(incarnation))
 
@@ -144,24 +149,20 @@ def forge_acks(court: Court, *, inside: bool, signs: bool) -> None:
 
 
 @pytest.mark.attack("forged ACK")
-@pytest.mark.parametrize("mode", MODES)
-def test_acknowledgements_of_an_outsider(mode: str) -> None:
-    court = Court(mode)
+def test_acknowledgements_of_an_outsider(court: Court) -> None:
     forge_acks(court, inside=False, signs=False)
     # The controller reports an epoch that the victim has no table of.
-    hold("forged ACK", "outsider", mode, court.epochs() == [1, 2], court.counted())
-    court.counts({} if mode == "off" else {"untagged": 2})
+    hold("forged ACK", "outsider", court.mode, court.epochs() == [1, 2], court.counted())
+    court.counts({} if court.mode == "off" else {"untagged": 2})
 
 
 @pytest.mark.attack("forged ACK")
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
-@pytest.mark.parametrize("mode", MODES)
-def test_acknowledgements_of_an_insider(mode: str, signs: bool) -> None:
-    court = Court(mode)
+def test_acknowledgements_of_an_insider(court: Court, signs: bool) -> None:
     forge_acks(court, inside=True, signs=signs)
     if signs:
-        hold("forged ACK", "insider", mode, court.epochs() == [1, 2], court.counted())
-    refused = {"bad_signature" if signs else "unsigned": 2} if mode == "signed" else {}
+        hold("forged ACK", "insider", court.mode, court.epochs() == [1, 2], court.counted())
+    refused = {"bad_signature" if signs else "unsigned": 2} if court.mode == "signed" else {}
     court.counts(refused)
     assert court.epochs() == ([1] if refused else [1, 2])
     court.deaf = set()
@@ -171,25 +172,21 @@ def test_acknowledgements_of_an_insider(mode: str, signs: bool) -> None:
 
 @pytest.mark.attack("forged HELLO")
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
-@pytest.mark.parametrize("mode", MODES)
-def test_a_hello_in_the_name_of_another_router(mode: str, signs: bool) -> None:
+def test_a_hello_in_the_name_of_another_router(court: Court, signs: bool) -> None:
     """The controller asks the start that it names, and nobody answers; the network is repaired at once."""
-    court = Court(mode)
     forged = hello(VICTIM, INCARNATION + 5, 1)
     court.inside(rogue_signed(ROGUE, forged) if signs else forged)
     court.break_link()
     court.advance(2 * TIMING.settle_s)
     assert (court.epochs(), len(court.events("router_unresponsive"))) == ([1, 2], 0)
     if signs:
-        hold("forged HELLO", "insider", mode, False, court.counted())
-    court.counts({"bad_signature" if signs else "unsigned": 1} if mode == "signed" else {})
+        hold("forged HELLO", "insider", court.mode, False, court.counted())
+    court.counts({"bad_signature" if signs else "unsigned": 1} if court.mode == "signed" else {})
 
 
 @pytest.mark.attack("answered HELLO")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_router_whose_start_was_forged_and_answered_for_is_brought_back(mode: str) -> None:
+def test_a_router_whose_start_was_forged_and_answered_for_is_brought_back(court: Court) -> None:
     """TABLEs then name a start of the victim that never was: the victim answers them with its HELLO."""
-    court = Court(mode)
     court.deaf = {VICTIM}
     court.inside(rogue_signed(ROGUE, hello(VICTIM, INCARNATION + 5, 1)))
     court.inside(rogue_signed(ROGUE, ack(court.sent[-1].frame)))
@@ -198,16 +195,14 @@ def test_a_router_whose_start_was_forged_and_answered_for_is_brought_back(mode: 
     court.advance(1.0)
     assert (len(court.events("router_unresponsive")), len(court.events("hello"))) == (
         0,
-        3 if mode == "signed" else 5,
+        3 if court.mode == "signed" else 5,
     )
-    hold("answered HELLO", "insider", mode, court.epochs()[-1] == 3, court.counted())
+    hold("answered HELLO", "insider", court.mode, court.epochs()[-1] == 3, court.counted())
     assert court.sent[-1].frame.seq >> COUNTER_BITS == INCARNATION
 
 
 @pytest.mark.attack("one frame in a while")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_rogue_that_answers_now_and_then_lets_the_others_be_repaired(mode: str) -> None:
-    court = Court(mode)
+def test_a_rogue_that_answers_now_and_then_lets_the_others_be_repaired(court: Court) -> None:
     court.deaf = {ROGUE}
     for up in (False, True) * 10:
         before = len(court.epochs())
@@ -216,7 +211,7 @@ def test_a_rogue_that_answers_now_and_then_lets_the_others_be_repaired(mode: str
         assert len(court.epochs()) > before
         court.advance(30.0)
         court.say(ROGUE, ack(court.last(ROGUE)))
-    hold("one frame in a while", "insider", mode, True)
+    hold("one frame in a while", "insider", court.mode, True)
 
 
 def kept(mode: str, frame: Frame) -> Frame:
@@ -225,42 +220,36 @@ def kept(mode: str, frame: Frame) -> Frame:
 
 
 @pytest.mark.attack("repeated HELLO")
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("incarnation", "number"), [(INCARNATION - 1, 9), (INCARNATION, 1)], ids=["earlier run", "this start"]
 )
-def test_a_hello_that_an_insider_repeats(incarnation: int, number: int, mode: str) -> None:
-    court = Court(mode)
-    court.inside(kept(mode, hello(VICTIM, incarnation, number)))
+def test_a_hello_that_an_insider_repeats(incarnation: int, number: int, court: Court) -> None:
+    court.inside(kept(court.mode, hello(VICTIM, incarnation, number)))
     court.advance(60.0)
-    hold("repeated HELLO", "insider", mode, court.epochs() != [1], court.counted())
-    court.counts({"issuer_replayed": 1} if mode == "signed" else {})
+    hold("repeated HELLO", "insider", court.mode, court.epochs() != [1], court.counted())
+    court.counts({"issuer_replayed": 1} if court.mode == "signed" else {})
 
 
 @pytest.mark.attack("repeated HELLO")
-@pytest.mark.parametrize("mode", MODES)
-def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
-    court = Court(mode)
+def test_a_hello_of_before_a_restart_that_an_insider_repeats(court: Court) -> None:
     court.starts[VICTIM] += 3
     court.deaf = {VICTIM}
     court.say(VICTIM, hello(VICTIM, INCARNATION + 3, 1))
     question = court.sent[-1].frame
-    court.inside(kept(mode, hello(VICTIM, INCARNATION, 2)))
+    court.inside(kept(court.mode, hello(VICTIM, INCARNATION, 2)))
     court.say(VICTIM, ack(question))
     court.deaf = set()
     court.advance(1.0)
     assert court.epochs() == [1, 2]
-    court.inside(kept(mode, hello(VICTIM, INCARNATION, 2)))
+    court.inside(kept(court.mode, hello(VICTIM, INCARNATION, 2)))
     court.advance(60.0)
     assert court.epochs() == [1, 2]
-    court.counts({"issuer_replayed": 2} if mode == "signed" else {})
+    court.counts({"issuer_replayed": 2} if court.mode == "signed" else {})
 
 
 @pytest.mark.attack("repeated ACK")
-@pytest.mark.parametrize("mode", MODES)
-def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> None:
+def test_an_acknowledgement_that_is_repeated_brings_nobody_back(court: Court) -> None:
     """The victim was given up; its ACK of an earlier frame says nothing of the present."""
-    court = Court(mode)
     old = genuine(ack(court.last(VICTIM)))
     court.deaf = {VICTIM}
     court.break_link()
@@ -268,10 +257,10 @@ def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> No
     assert len(court.events("router_unresponsive")) == 1
     before = court.epochs()
     for _ in range(100):
-        court.inside(old if mode == "signed" else replace(old, signature=b"", received=None))
+        court.inside(old if court.mode == "signed" else replace(old, signature=b"", received=None))
         court.advance(0.5)
     assert len(court.events("router_responsive")) == 0
-    hold("repeated ACK", "insider", mode, court.epochs() != before, court.counted())
+    hold("repeated ACK", "insider", court.mode, court.epochs() != before, court.counted())
     court.deaf = set()
     court.advance(5.0)
     assert len(court.events("router_responsive")) == 1
@@ -297,25 +286,21 @@ def test_a_controller_that_is_started_again_takes_frames_of_routers(tmp_path: Pa
 
 
 @pytest.mark.attack("epoch churn")
-@pytest.mark.parametrize("mode", MODES)
-def test_hellos_of_a_rogue_in_its_own_name_make_few_epochs(mode: str) -> None:
+def test_hellos_of_a_rogue_in_its_own_name_make_few_epochs(court: Court) -> None:
     """Its name and its keys are its own: no mode holds it back, the rate does."""
-    court = Court(mode)
     for start in range(1, 41):
         court.starts[ROGUE] = INCARNATION + start
         court.say(ROGUE, hello(ROGUE, INCARNATION + start, 1))
         court.advance(0.1)
     assert court.epochs() == list(range(1, 2 + TIMING.restarts))
-    hold("epoch churn", "insider", mode, "bounded", court.counted())
+    hold("epoch churn", "insider", court.mode, "bounded", court.counted())
     court.counts({"hello_rate": 40 - TIMING.restarts}, ROGUE)
 
 
 @pytest.mark.attack("epoch churn")
-@pytest.mark.parametrize("mode", MODES)
-def test_hellos_of_an_outsider_in_the_name_of_a_router(mode: str) -> None:
-    court = Court(mode)
+def test_hellos_of_an_outsider_in_the_name_of_a_router(court: Court) -> None:
     for start in range(1, 41):
         court.outside(hello(VICTIM, INCARNATION + start, 1))
         court.advance(0.1)
-    hold("epoch churn", "outsider", mode, court.epochs() != [1], court.counted())
-    court.counts({} if mode == "off" else {"untagged": 40})
+    hold("epoch churn", "outsider", court.mode, court.epochs() != [1], court.counted())
+    court.counts({} if court.mode == "off" else {"untagged": 40})

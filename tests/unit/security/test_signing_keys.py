@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,14 +96,15 @@ def test_a_run_has_keys_of_its_own_for_the_nodes_that_there_are(tmp_path: Path) 
         derive_signing_keys(source, tmp_path / "again", 2, "run")
 
 
-def test_the_command_makes_a_folder_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_makes_a_folder_once(
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
+) -> None:
     folder = tmp_path / "keys"
-    assert main(["keys", "issuers", str(folder), "--nodes", "2"]) == 0
+    shown = printed("keys", "issuers", folder, "--nodes", 2)
     assert read_signer(folder, 1)
     assert len(read_public_keys(folder)) == 3 * 32
-    printed = capsys.readouterr().out
-    assert not any(path.read_text().strip() in printed for path in folder.glob("*.key"))
-    assert main(["keys", "issuers", str(folder), "--nodes", "2"]) == 2
+    assert not any(path.read_text().strip() in shown for path in folder.glob("*.key"))
+    refused("keys", "issuers", folder, "--nodes", 2)
     with pytest.raises(SystemExit, match="2"):
         main(["keys", "issuers", str(tmp_path / "none"), "--nodes", "0"])
 

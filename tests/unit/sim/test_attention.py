@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +17,6 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.dissemination import FanOut, StrategyName
-from testbed.cli.main import main
 from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.emulation.run.demand import estimate
 from testbed.evaluation.figures.attention import _simulated, measured
@@ -224,27 +224,20 @@ def test_trace_of_a_publication(ran: Any) -> None:
         publications.publications(run, "event == = 0")
 
 
-def test_the_command_traces_publications(ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_traces_publications(
+    ran: Any, printed: Callable[..., str], refused: Callable[..., str]
+) -> None:
     _, run, _, _ = ran
-    found = publications.publications(run)
-
-    def printed(*arguments: str) -> str:
-        assert main(["trace", str(run.path), *arguments]) == 0
-        return capsys.readouterr().out
-
-    assert printed().splitlines() == list(publications.listing(found))
-    listed = [json.loads(line) for line in printed("--where", "event = 0", "--json").splitlines()]
+    found, trace = publications.publications(run), ("trace", run.path)
+    assert printed(*trace).splitlines() == list(publications.listing(found))
+    listed = [json.loads(line) for line in printed(*trace, "--where", "event = 0", "--json").splitlines()]
     assert listed == [asdict(each) for each in found if each.message == "event = 0"]
     name = f"{found[0].source}:{found[0].number}"
     one = publications.publication(run, found[0].source, found[0].number)
-    assert printed(name).splitlines() == list(publications.lines(one, read_topology(run)))
-    assert json.loads(printed(name, "--json")) == asdict(one)
-    for arguments, error in (
-        (["--missed"], "--missed: the oracle expects messages"),
-        (["3-17"], "3-17: expected SOURCE:NUMBER, such as 3:17"),
-    ):
-        assert main(["trace", str(run.path), *arguments]) == 2
-        assert error in capsys.readouterr().err
+    assert printed(*trace, name).splitlines() == list(publications.lines(one, read_topology(run)))
+    assert json.loads(printed(*trace, name, "--json")) == asdict(one)
+    assert "--missed: the oracle expects messages" in refused(*trace, "--missed")
+    assert "3-17: expected SOURCE:NUMBER, such as 3:17" in refused(*trace, "3-17")
 
 
 def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import statistics
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,7 +20,6 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from captures.rundir.inputs import Source
-from testbed.cli.main import main
 from testbed.evaluation.sweeps import runner
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
@@ -188,17 +188,16 @@ def test_runs_that_other_code_has_made_are_refused_kept_or_repeated(tmp_path: Pa
 
 
 def test_a_plot_of_runs_of_different_code_needs_a_word(
-    tmp_path: Path, jobs: list[Job], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, jobs: list[Job], printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
     folder = SweepFolder(tmp_path)
     rows = {job.identity: _row(job) for job in jobs}
     rows[jobs[0].identity] = _by_other_code(rows[jobs[0].identity])
     folder.write_tables(jobs, rows)
-    plot = ["plot", str(tmp_path), "--y", "sent", "--x", "routing.scheme", "-o", str(tmp_path / "a.svg")]
-    assert main(plot) == 2
-    assert capsys.readouterr().err.startswith("cbcb: different code made the runs (")
+    plot = ["plot", tmp_path, "--y", "sent", "--x", "routing.scheme", "-o", tmp_path / "a.svg"]
+    assert refused(*plot).startswith("cbcb: different code made the runs (")
     assert not (tmp_path / "a.svg").exists()
-    assert main([*plot, "--other-code", "keep"]) == 0
+    printed(*plot, "--other-code", "keep")
 
 
 def test_equal_rows_make_equal_bytes_in_whatever_order_they_end(tmp_path: Path, jobs: list[Job]) -> None:
@@ -298,25 +297,21 @@ def test_runs_are_paired_by_seed_and_parameters() -> None:
         points(_PAIRS, "links", ["selectivity"])
 
 
-def test_the_numbers_of_a_plot_are_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_numbers_of_a_plot_are_beside_it(
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
+) -> None:
     pq.write_table(_PAIRS, tmp_path / "runs.parquet")
     out = tmp_path / "a.pdf"
+    plot = ["plot", tmp_path, "--y", "links", "--x", "nodes"]
     against = ["--against", "scheme=flooding", "--label", "pif=CBCB", "--by", "scheme"]
-    assert main(["plot", str(tmp_path), "--y", "links", "--x", "nodes", "-o", str(out), *against]) == 0
-    assert "nodes = 20, scheme = pif: 0.5, 1 run, no interval" in capsys.readouterr().out
+    assert "nodes = 20, scheme = pif: 0.5, 1 run, no interval" in printed(*plot, "-o", out, *against)
     rows = (tmp_path / "a.csv").read_text().splitlines()
     assert rows[0].startswith('"drawn","nodes","scheme","runs","mean"')
     assert rows[2] == '"(links) / with scheme=flooding",20,"pif",1,0.5,,,0.5,0.5,0.5'
     assert out.stat().st_size > 1000
-    assert main(["plot", str(tmp_path), "--y", "links", "--x", "nodes", "--against", "scheme"]) == 2
-    assert "expected PARAMETER=VALUE" in capsys.readouterr().err
-    for wrong, message in (
-        (["--label", "pfi=a"], "did you mean 'pif'"),
-        (["--x-ticks", "nan"], "--x-ticks nan"),
-    ):
-        arguments = ["plot", str(tmp_path), "--y", "links", "--x", "nodes", "--by", "scheme", *wrong]
-        assert main(arguments) == 2
-        assert message in capsys.readouterr().err
+    assert "expected PARAMETER=VALUE" in refused(*plot, "--against", "scheme")
+    assert "did you mean 'pif'" in refused(*plot, "--by", "scheme", "--label", "pfi=a")
+    assert "--x-ticks nan" in refused(*plot, "--by", "scheme", "--x-ticks", "nan")
 
 
 def test_a_legend_is_as_wide_as_its_axes_at_most() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
-from testbed.cli.main import main
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events import SendMessage
@@ -266,13 +266,11 @@ def test_graphml_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [(replace(link, u=0, v=0, u_port=0, v_port=0), {link.u, link.v}) for link in found.links] == ends
 
 
-def test_dot_and_mermaid_quote_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_dot_and_mermaid_quote_names(printed: Callable[..., str], tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text(to_json(_WRITTEN))
-    lines = {}
-    for form in ("dot", "mermaid"):
-        assert main(["topology", "--topology", str(path), "--to", form]) == 0
-        lines[form] = capsys.readouterr().out.splitlines()
+    topology = ("topology", "--topology", path, "--to")
+    lines = {form: printed(*topology, form).splitlines() for form in ("dot", "mermaid")}
     words = "cost 7, loss_percent 1, bandwidth_mbps 5, delay_ms 2.5, jitter_ms 0.5, reorder_percent 10"
     assert lines["dot"] == [
         r'graph "my \"net\"" {',
