@@ -15,9 +15,9 @@ from pathlib import Path
 
 from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, read_signer
-from router.wire.authentication import HEAD, is_tagged, marked, trailer_length, unmarked
+from router.wire.authentication import HEAD, marked, trailer_length, unmarked
 from router.wire.codec import fragment
-from router.wire.format import DATA, TAG_BYTES
+from router.wire.format import DATA, TAG_BYTES, Flags
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import (
     CONTROLLER,
@@ -138,7 +138,7 @@ class Guard:
         """Why a frame is refused, or None; and the end of its body and signature."""
         end = ETHERNET + length_with_signature(header)
         tags = end + HEAD.size
-        if not is_tagged(data[ETHERNET:tags]) or len(data) < tags:
+        if not header.flags & Flags.TAGGED or len(data) < tags:
             return Refusal.UNTAGGED, end
         key_id, counter, count = HEAD.unpack_from(data, end)
         if len(data) < tags + TAG_BYTES * count:

@@ -38,11 +38,6 @@ def trailer_length(tags: int) -> int:
     return HEAD.size + TAG_BYTES * tags
 
 
-def is_tagged(payload: bytes) -> bool:
-    """Whether an Ethernet payload with a whole header says that a trailer follows its body."""
-    return bool(payload[_FLAGS] & _TAGGED)
-
-
 def marked(payload: bytes) -> bytes:
     """The payload, which says that a trailer follows."""
     return payload[:_FLAGS] + bytes((payload[_FLAGS] | _TAGGED,)) + payload[_FLAGS + 1 :]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from scapy.fields import FieldLenField
 
 from router.wire import codec
-from router.wire.authentication import HEAD, is_tagged
-from router.wire.format import TAG_BYTES
+from router.wire.authentication import HEAD
+from router.wire.format import TAG_BYTES, Flags
 from router.wire.frames import Frame
 from router.wire.header import ETHERTYPE, decode_header, length_with_signature, node_address, port_addresses
 from router.wire.layers import CBCB
@@ -78,8 +78,9 @@ def read_trailer(payload: bytes) -> Trailer | None:
     Raises:
         DecodeError: the header breaks a rule.
     """
-    at = length_with_signature(decode_header(payload))
-    if not is_tagged(payload) or len(payload) < at + HEAD.size:
+    header = decode_header(payload)
+    at = length_with_signature(header)
+    if not header.flags & Flags.TAGGED or len(payload) < at + HEAD.size:
         return None
     key, counter, count = HEAD.unpack_from(payload, at)
     at += HEAD.size
