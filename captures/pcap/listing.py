@@ -29,13 +29,11 @@ class FileEntry:
 
     Attributes:
         changed_ns: time of the last change of file or name, ns since 1970 UTC; None: unknown.
-        modified_ns: time of the last change of the content, which programs can set; None: unknown.
     """
 
     path: str
     size: int
     changed_ns: int | None = None
-    modified_ns: int | None = None
 
 
 def list_captures(
@@ -71,7 +69,7 @@ def list_captures(
                 rank = (each.linked, len(name), name)
                 key = place.tree.identity(each)
                 if key not in found or rank < found[key][0]:
-                    found[key] = rank, FileEntry(name, each.size, each.changed_ns, each.modified_ns)
+                    found[key] = rank, FileEntry(name, each.size, each.changed_ns)
     return sorted((entry for _, entry in found.values()), key=lambda entry: entry.path)
 
 
@@ -103,7 +101,6 @@ class _Found(NamedTuple):
     directory: bool
     size: int
     changed_ns: int | None
-    modified_ns: int | None
     linked: bool = False
 
 
@@ -152,7 +149,7 @@ class _Local:
 def _local(path: str, name: str, status: os.stat_result, linked: bool) -> _Found:
     # The time of the last change of the inode: programs can set the time of the content to any value.
     directory = stat.S_ISDIR(status.st_mode)
-    return _Found(path, name, directory, status.st_size, status.st_ctime_ns, status.st_mtime_ns, linked)
+    return _Found(path, name, directory, status.st_size, status.st_ctime_ns, linked)
 
 
 class _Remote:
@@ -182,7 +179,7 @@ class _Remote:
 
 def _remote(info: fs.FileInfo) -> _Found:
     path, directory = info.path.rstrip("/"), info.type == fs.FileType.Directory
-    return _Found(path, info.base_name, directory, info.size or 0, info.mtime_ns, info.mtime_ns)
+    return _Found(path, info.base_name, directory, info.size or 0, info.mtime_ns)
 
 
 _Tree: TypeAlias = _Local | _Remote
