@@ -7,10 +7,9 @@ time. A service has its own way to express a subscription of a limited lifetime.
 
 from __future__ import annotations
 
-import heapq
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
@@ -232,12 +231,8 @@ def predicate_of(event: int) -> str:
     return f"{EVENT} = {event}"
 
 
-def exhaustive(demand: Demand) -> Iterator[Item]:
-    """As exhaustive semantics serves the workload: subscribed from the registration to the last expiry."""
-    return heapq.merge(_subscribed(demand), _published(demand, "send_message"), key=lambda item: item.at_s)
-
-
 def _subscribed(demand: Demand) -> list[Item]:
+    """As exhaustive semantics serves the workload: subscribed from the registration to the last expiry."""
     items = []
     for each in demand.subscriptions:
         name = f"s{each.number}"
@@ -250,19 +245,15 @@ def _subscribed(demand: Demand) -> list[Item]:
     return sorted(items, key=lambda item: (item.at_s, item.action == "subscribe"))
 
 
-def _published(demand: Demand, action: str) -> Iterator[Item]:
+def published(demand: Demand, action: str) -> Iterator[Item]:
     contents = [Message({EVENT: event}) for event in range(len(demand.popularities))]
     for upload in demand.uploads():
         if upload.at_s <= demand.duration_s:
             yield Item(upload.at_s, upload.node, action, attributes=contents[upload.event])
 
 
-def limited(demand: Demand) -> Iterator[Item]:
-    """As the attention-limited service serves the workload."""
-    return heapq.merge(_registered(demand), _published(demand, "publish"), key=lambda item: item.at_s)
-
-
 def _registered(demand: Demand) -> Iterator[Item]:
+    """As the attention-limited service serves the workload."""
     for at_s, each, number in demand.registrations():
         name = f"s{each.number}"
         if number:
@@ -278,10 +269,10 @@ def _registered(demand: Demand) -> Iterator[Item]:
             )
 
 
-#: The commands that a service must have -> the requests of a workload in order of time.
-REQUESTS: Mapping[tuple[str, ...], Callable[[Demand], Iterator[Item]]] = {
-    ("subscribe", "unsubscribe", "send_message"): exhaustive,
-    ("register", "refresh", "publish"): limited,
+#: The commands that a service must have, the last of which publishes -> the other requests, in order of time.
+REQUESTS: Mapping[tuple[str, ...], Callable[[Demand], Iterable[Item]]] = {
+    ("subscribe", "unsubscribe", "send_message"): _subscribed,
+    ("register", "refresh", "publish"): _registered,
 }
 
 

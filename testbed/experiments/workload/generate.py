@@ -12,7 +12,7 @@ from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import contents_of
 from testbed.experiments.events import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.experiments.workload import Generated, Item, Workload
-from testbed.experiments.workload.attention import REQUESTS, Demand
+from testbed.experiments.workload.attention import REQUESTS, Demand, published
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.given import given_items
 from testbed.support.errors import InputError
@@ -82,8 +82,10 @@ def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     """The workload of [workload.attention], generated as it is read, and the events of the experiment."""
     demand = Demand.of(experiment)
     served = set(experiment.commands)
-    requests = next((each for needed, each in REQUESTS.items() if served.issuperset(needed)), None)
-    if requests is None:
+    for commands in REQUESTS:
+        if served.issuperset(commands):
+            break
+    else:
         expected = " or ".join(", ".join(needed) for needed in REQUESTS)
         raise InputError(
             f'service "{experiment.service.kind}": cannot serve [workload.attention]; expected the commands '
@@ -92,8 +94,7 @@ def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     events.sort(key=_order)
 
     def items() -> Iterator[Item]:
-        drawn = requests(demand)
-        return heapq.merge(events, drawn, key=_order) if events else drawn
+        return heapq.merge(events, REQUESTS[commands](demand), published(demand, commands[-1]), key=_order)
 
     nodes = tuple(node.id for node in experiment.topology.nodes)
     return Workload(Generated(items), nodes, tuple(sorted({each.node for each in demand.subscriptions})))
