@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import testbed
+from tests.support.cases import cases_beside
 from tests.support.paths import ROOT
 
 _CHANGELOG = "# Changelog\n\n<!-- towncrier release notes start -->\n\n## 1.2.0 (2026-01-02)\n\n- A change.\n"
@@ -49,23 +50,7 @@ def test_a_wheel_that_cannot_be_built_is_a_fault(tmp_path: Path) -> None:
     assert (status, said.partition("\n")[0]) == (1, "the wheel cannot be built:")
 
 
-@pytest.mark.parametrize(
-    ("tag", "version", "fragment", "said"),
-    [
-        ("1.2.0", "1.2.0", False, ["1.2.0: expected a tag such as v1.2.0"]),
-        (
-            "v1.3.0",
-            "1.2.0",
-            True,
-            [
-                "testbed/__init__.py: version 1.2.0; expected 1.3.0",
-                "CITATION.cff: version 1.2.0; expected 1.3.0",
-                "CHANGELOG.md: newest version 1.2.0; expected 1.3.0 (towncrier build)",
-                "changes: 1 fragments, such as +a.fixed.md; expected none (towncrier build)",
-            ],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("tag", "version", "fragment", "said"), cases_beside(__file__)["faults"])
 def test_each_fault_is_named(tmp_path: Path, tag: str, version: str, fragment: bool, said: list[str]) -> None:
     root = _checkout(tmp_path / "not-ready", version)
     if fragment:

@@ -13,6 +13,7 @@ import pytest
 
 from router.system import start_module
 from testbed.cli.main import main
+from tests.support.cases import cases_beside
 from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 
@@ -42,24 +43,7 @@ def test_a_child_imports_nothing_of_the_working_folder(
     assert child.returncode not in (0, 97)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "code", "expected"),
-    [
-        (
-            "matplotlibrc",
-            "text.usetex: True",
-            "import matplotlib as mpl; from testbed.results.report.style import styled\n"
-            "with styled(): print(mpl.rcParams['text.usetex'])",
-            "False",
-        ),
-        (
-            ".numba_config.yaml",
-            "disable_jit: 1",
-            "import router.native; from numba.core import config; print(config.DISABLE_JIT)",
-            "0",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "code", "expected"), cases_beside(__file__)["settings"])
 def test_no_library_takes_settings_of_the_working_folder(
     tmp_path: Path, name: str, content: str, code: str, expected: str
 ) -> None:

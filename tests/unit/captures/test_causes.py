@@ -99,21 +99,13 @@ def test_routers_that_an_ra_reached_are_unknown_without_captures_of_hosts(
 
 
 _LOGS = "logs/applications/*.jsonl"
-EXPERIMENT = """
-seed = 3
-duration_s = 60
-time_scale = 10
-topology.link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]
-workload = { senders_percent = 100, receivers_percent = 100, messages_per_minute = 60, first_message_s = 2 }
-"""
+EXPERIMENT = Path(__file__).with_name("line.toml")
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulation that the oracle has judged."""
-    file = tmp_path_factory.mktemp("simulated") / "line.toml"
-    file.write_text(EXPERIMENT)
-    return judged_run(file, file.parent).path
+    return judged_run(EXPERIMENT, tmp_path_factory.mktemp("simulated")).path
 
 
 @pytest.fixture(scope="module")
@@ -235,15 +227,13 @@ def test_an_application_that_left_excuses_what_was_under_way_alone(simulated: Pa
 def test_a_simulation_without_captures_has_the_numbers_of_its_counters(
     simulated: Path, tmp_path: Path, captures: Kept
 ) -> None:
-    file = tmp_path / "line.toml"
-    file.write_text(EXPERIMENT)
     names = (
         *("verdict", "deliveries_made", "deliveries_expected", "false_negatives", "false_positives"),
         *("false_positives_from_network", "messages_sent", "frames_by_type", "control_share"),
         *("messages_received_by_routers", "messages_received_from_network"),
     )
     summaries = []
-    for run in (simulated, judged_run(file, tmp_path / "runs", captures).path):
+    for run in (simulated, judged_run(EXPERIMENT, tmp_path / "runs", captures).path):
         with Direct(run) as direct:
             summaries.append(direct.summary())
     whole, partial = ({name: found[name] for name in names} for found in summaries)

@@ -22,6 +22,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import FILE_OPTIONS
 from testbed.support.errors import InputError
+from tests.support.cases import cases_beside
 from tests.support.paths import ROOT
 from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 
@@ -34,35 +35,8 @@ _VALUES: tuple[Any, ...] = (
     *(-1, 0, 1, 2, 101, 2**62, -0.5, 0.5, 2e9 + 0.5, True),
     *("", "x", "auto", "/", [], [0, 1], [0, 1, 2], [[0], 1]),
 )
-_START = f"duration_s = 1\n{_TOPOLOGY}"
-_EXPERIMENTS = (
-    _TOPOLOGY,
-    "duration_s = 1",
-    _START.replace("}", ', file = "att" }'),
-    _START.replace("}", ", names = { 0 = '' } }"),
-    f"{_START}workload = true",
-    f"{_START}workload = {{ attention = {{}}, filters_max = 2 }}",
-    f"{_START}events = [{{ action = 'node_up', at_s = 0 }}]",
-    f"{_START}events = {{}}",
-)
-_SWEEPS = (
-    "seeds = 0",
-    "seeds = [1, 1]",
-    "set = { seed = 3 }",
-    "set = { protocol.hop_limit = 'far' }",
-    "set = { 'protocol.hop_limit' = 'far' }",
-    "set = { protocol.hop_limits = 3 }",
-    "grid = { duration_s = [] }",
-    "grid = { duration_s = 3 }",
-    "grid = { duration_s = [3] }\nplot = [{ x = 'duration_s' }]",
-    "grid = { duration_s = [3] }\nplot = [{ x = 'duration_s', y = 'a', x_ticks = ['b'] }]",
-)
-_OF_PACKAGES = (
-    f"{_START}routing = {{ scheme = 'mine', depth = 3 }}",
-    f"{_START}events = [{{ action = 'mine', at_s = 0, link = 3 }}]",
-    f"{_START}events = [{{ action = 'link_up', at_s = 0, link = ['a', 1] }}]",
-    "duration_s = 1\ntopology = { generator = 'mine', nodes = 'many' }",
-)
+#: Files that schema and loader refuse, and files with a name that a package may register.
+_EXPERIMENTS, _SWEEPS, _OF_PACKAGES = cases_beside(__file__).values()
 
 pytestmark = pytest.mark.skipif(not _TAPLO, reason="taplo is not installed")
 

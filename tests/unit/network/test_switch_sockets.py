@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from router.wire.header import CONTROLLER_SOURCE
 from testbed.emulation.network.switch_daemons import SWITCHES, Daemon
 from testbed.emulation.network.switch_sockets import JsonRpc, difference, parse_drops, parse_lost, parse_ports
 from testbed.support.errors import RunError
@@ -24,14 +23,7 @@ PRINTED = (_FILES / "user-datapath.txt").read_text()
 #: As Open vSwitch 3.1 prints a datapath of Linux 6.1 without handler threads, after 490 frames to its port 2.
 KERNEL = (_FILES / "kernel-datapath.txt").read_text()
 #: As Open vSwitch 3.1 prints the rules of a switch (`ovs-appctl bridge/dump-flows s0`).
-RULES = f"""\
-duration=3s, n_packets=5, n_bytes=270, priority=200,dl_src={CONTROLLER_SOURCE.hex(":")},actions=drop
-duration=3s, n_packets=80, n_bytes=4640, priority=100,in_port=1,vlan_tci=0x0000/0x1fff,dl_type=0x88b5,\
-actions=output:65000
-duration=3s, n_packets=7, n_bytes=406, idle_age=1, priority=0,actions=drop
-table_id=1, duration=3s, n_packets=9, n_bytes=10, priority=0,actions=goto_table:2
-table_id=254, duration=3s, n_packets=4, n_bytes=0, priority=2,recirc_id=0,actions=drop
-"""
+RULES = (_FILES / "rules.txt").read_text()
 
 
 def test_switch_ports_are_read_and_other_devices_are_left_out() -> None:

@@ -20,10 +20,6 @@ from tests.support.protocol_network import integer
 
 _CASES = cases_beside(__file__)
 
-_PLANE = "x any integer and y any integer"
-_PLANE_OF_Z = "x any double and b any boolean and z = 2"
-_PINWHEEL = "x < 4 and y < 2 or x >= 4 and y < 4 or x >= 2 and y >= 4 or x < 2 and y >= 2"
-
 
 def test_the_message_of_the_paper_matches_its_predicate() -> None:
     message = parse_message('carrier = "UA", dest = "ORD", price = 300, upgradeable = true')

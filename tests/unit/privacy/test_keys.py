@@ -36,19 +36,7 @@ def test_a_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> Non
         read_keys(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("", "expected JSON"),
-        ("{}", "missing required field `format`"),
-        ('{"format": "other"}', "Invalid enum value 'other' - at .*format"),
-        ('{"format": "cbcb-keys-1", "keys": [], "sending": 1}', "expected one or two"),
-        (
-            '{"format": "cbcb-keys-1", "keys": [{"key_id": 1}], "sending": 1}',
-            "missing required field `secret`",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("content", "problem"), cases_beside(__file__)["malformed_files"])
 def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str) -> None:
     path = tmp_path / "keys.json"
     path.write_text(content)

@@ -33,8 +33,8 @@ from tests.support.applications import application_events
 from tests.support.paths import ROOT
 from tests.support.simulated import simulated
 
-RING = Path(__file__).with_name("ring.toml").read_text()
-WORKLOAD = Path(__file__).with_name("workload.toml").read_text()
+_FILES = Path(__file__).parent
+RING, WORKLOAD = (_FILES.joinpath(f"{name}.toml").read_text() for name in ("ring", "workload"))
 
 
 class _Interrupted(Progress):
@@ -159,30 +159,8 @@ def test_first_predicates_after_second_0_are_set_at_once_and_hold_no_message(
     assert (sent < first[0]) == (first_s > 0)
 
 
-def test_another_seed_is_another_run(tmp_path: Path) -> None:
-    one = _simulate(tmp_path / "one", RING + WORKLOAD)
-    other = _simulate(tmp_path / "other", RING.replace("seed = 5", "seed = 6") + WORKLOAD)
-    assert _digest(one)["pcap/link-0-1.pcap"] != _digest(other)["pcap/link-0-1.pcap"]
-
-
-LINK_EVENTS = """
-[[events]]
-at_s = 0
-action = "set_predicate"
-node = 2
-predicate = "x > 0"
-""" + "".join(
-    f'\n[[events]]\nat_s = {at}\naction = "{action}"\nlink = [1, 2]\n'
-    for at, action in ((20, "link_down"), (40, "link_up"))
-)
-
-
 def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
-    sendings = "".join(
-        f'\n[[events]]\nat_s = {at}\naction = "send_message"\nnode = 0\nmessage = "x = {at}"\n'
-        for at in (10, 30, 50)
-    )
-    run_dir = _simulate(tmp_path, RING + LINK_EVENTS + sendings)
+    run_dir = _simulate(tmp_path, RING + _FILES.joinpath("link_down.toml").read_text())
     assert _wrong(run_dir) == (3, [])
     names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
     assert names.count("committed") == 3
@@ -193,24 +171,7 @@ def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
 
 
 def test_subscriptions_are_parts_of_a_predicate(tmp_path: Path) -> None:
-    def event(at_s: int, action: str, *fields: str) -> str:
-        return "\n".join(("", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *fields, ""))
-
-    low, high = 'node = 2\nsubscription = "low"', 'node = 2\nsubscription = "high"'
-    changes = [
-        event(0, "set_predicate", "node = 2", 'predicate = "x = 50"'),
-        event(2, "subscribe", low, 'predicate = "x < 10"'),
-        event(4, "subscribe", high, 'predicate = "x > 90"'),
-        event(20, "unsubscribe", low),
-        event(30, "subscribe", low, 'predicate = "x < 5"'),
-        event(32, "set_predicate", "node = 2", 'predicate = "none"'),
-    ]
-    sendings = [
-        event(at, "send_message", "node = 0", f'message = "x = {x}"')
-        for at in (10, 25, 40)
-        for x in (1, 7, 50, 95)
-    ]
-    run_dir = _simulate(tmp_path, RING + "".join(changes + sendings))
+    run_dir = _simulate(tmp_path, RING + _FILES.joinpath("subscriptions.toml").read_text())
     assert _wrong(run_dir) == (4 + 2 + 2, [])
     settings = [
         (
@@ -258,17 +219,6 @@ def test_what_is_periodic_ends_with_the_workload(tmp_path: Path, protocol: str) 
 # Links that double or lose frames.
 
 
-_RING = """
-duration_s = 60
-[topology]
-generator = "ring"
-nodes = 5
-[workload]
-senders_percent = 100
-receivers_percent = 100
-"""
-
-
 @pytest.mark.parametrize(
     "doubling",
     [
@@ -278,7 +228,7 @@ receivers_percent = 100
 )
 def test_copies_of_frames_on_links_that_double_them_are_no_fault(tmp_path: Path, doubling: str) -> None:
     path = tmp_path / "doubling.toml"
-    path.write_text(_RING + doubling)
+    path.write_text(_FILES.joinpath("full_ring.toml").read_text() + doubling)
     experiment = load_experiment(path)
     run = simulated(experiment, tmp_path / "runs")
     write_oracle(run, judge(read_history(run), experiment.oracle.in_flight_window_s))

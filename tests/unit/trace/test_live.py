@@ -21,14 +21,7 @@ from testbed.support.run_state import ProcessId, RunState
 from tests.support import run_folder
 from tests.support.run_folder import SEQ, good_run
 
-_EXPERIMENT = """\
-duration_s = 600
-[topology]
-generator = "line"
-nodes = 3
-[oracle]
-in_flight_window_s = 0.05
-"""
+_EXPERIMENT = Path(__file__).with_name("line.toml").read_text()
 
 
 def _live(folder: Path) -> RunLayout:
