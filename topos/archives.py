@@ -1,7 +1,5 @@
 """Files of the collections that studies take their networks from, as networkx graphs.
 
-- BRITE's own form (A. Medina, A. Lakhina, I. Matta, J. Byers, "BRITE user manual", 2001, section on output
-  formats).
 - GraphML (U. Brandes, M. Eiglsperger, I. Herman et al., "GraphML progress report", Graph Drawing 2001).
 - GML, as of the Internet Topology Zoo (M. Himsolt, "GML: a portable graph file format", 1997).
 - SNDlib, in XML (S. Orlowski, R. Wessäly, M. Pióro, A. Tomaszewski, "SNDlib 1.0", Networks 55(3), 2010):
@@ -24,44 +22,10 @@ from networkx.readwrite.graphml import GraphMLReader
 from topos import TopologyError
 from topos.graphs import EDGE_PROPERTIES
 
-_BRITE_SECTION = re.compile(r"(Nodes|Edges)\s*:\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
-_BRITE_COLUMNS = {"nodes": "id x y", "edges": "id from to length delay bandwidth"}
-_NO_LIMIT = re.compile(r"-.*|0+(\.0*)?")
 _SNDLIB_XML = "{http://sndlib.zib.de/network}"
 _WEIGHT = re.compile(r"\d+(\.\d+)?")
 #: uid @place [+] [bb] (neighbours) [&external] -> <uid> ... {-euid} ... =name[!] rn
 _ROUTER = re.compile(r"(\d+)\s+@(\S+)(?:\s+\+)?(?:\s+bb)?\s+\(\d+\)(?:\s+&\d+)?\s+->\s*((?:<\d+>\s*)*)")
-
-
-def read_brite(data: bytes) -> nx.Graph:
-    """The graph of a BRITE file: a header, a section of nodes and a section of edges.
-
-    Columns of a node: id, x, y, in-degree, out-degree, AS, type. Columns of an edge: id, from, to, length,
-    delay (ms), bandwidth (Mbit/s; 0 or less: no limit), AS from, AS to, type, direction.
-    """
-    graph, section, announced = nx.MultiGraph(), "", dict[str, int]()
-    for where, line in _lines(data.decode("utf-8-sig")):
-        columns = line.split()
-        if begins := _BRITE_SECTION.match(line):
-            section = begins[1].lower()
-            announced[section] = int(begins[2])
-        elif section and len(columns) < len(_BRITE_COLUMNS[section].split()):
-            expected = _BRITE_COLUMNS[section]
-            raise TopologyError(f"{where}: {len(columns)} columns; expected '{expected} ...'")
-        elif section == "nodes":
-            graph.add_node(columns[0], x=columns[1], y=columns[2])
-        elif section == "edges":
-            _, u, v, length, delay, bandwidth = columns[:6]
-            limit = None if _NO_LIMIT.fullmatch(bandwidth) else bandwidth
-            _add_edge(graph, where, u, v, length=length, delay_ms=delay, bandwidth_mbps=limit)
-    for section, found in (("nodes", len(graph)), ("edges", graph.number_of_edges())):
-        if section not in announced:
-            raise TopologyError(f"no line '{section.capitalize()}: ( n )'; expected a BRITE file")
-        if announced[section] != found:
-            raise TopologyError(
-                f"{announced[section]} {section} announced, {found} found; is the file whole?"
-            )
-    return graph
 
 
 def read_graphml(data: bytes) -> nx.Graph:
@@ -174,16 +138,15 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield f"line {number}", content
 
 
-def _add_edge(graph: nx.Graph, where: str, u: str, v: str, **data: str | None) -> None:
+def _add_edge(graph: nx.Graph, where: str, u: str, v: str) -> None:
     for end in (u, v):
         if end not in graph:
             raise TopologyError(f"{where}: there is no node {end!r}")
-    graph.add_edge(u, v, **data)
+    graph.add_edge(u, v)
 
 
 #: Suffix -> the reader of such files.
 READERS: dict[str, Callable[[bytes], nx.Graph]] = {
-    ".brite": read_brite,
     ".graphml": read_graphml,
     ".gml": read_gml,
     ".xml": read_sndlib,

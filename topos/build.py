@@ -57,6 +57,13 @@ MAX_TOTAL_COST = 2**62 - 1
 _NAMED_AT_MOST = 10
 
 
+#: Notes of loaders: on properties that they were not to take over, and on parallel links.
+PROPERTIES_LEFT_OUT = (
+    "bandwidths and delays of the file are left out; topology.keep_properties = true keeps them"
+)
+PARALLEL_LEFT_OUT = "{} parallel links are left out: of those between two nodes, {} is kept"
+
+
 def build(
     name: str,
     nodes: Iterable[Node],

@@ -14,7 +14,7 @@ from typing import Any
 import networkx as nx
 
 from topos import PROPERTIES, Link, LinkSpec, Node, Topology, TopologyError
-from topos.build import MAX_NODES, build, number_of
+from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, build, number_of
 
 #: Attributes of an edge that give the cost of a link, and pairs of attributes that place a node.
 _COSTS = ("cost", "weight", "length")
@@ -79,12 +79,9 @@ def from_networkx(
             specs[pair] = spec
     if declared and not keep_properties:
         specs = {pair: LinkSpec(spec.u, spec.v, spec.cost) for pair, spec in specs.items()}
-        notes.append(
-            "bandwidths and delays of the file are left out; topology.keep_properties = true keeps them"
-        )
+        notes.append(PROPERTIES_LEFT_OUT)
     if parallel:
-        kept_one = "of those between two nodes, the fastest, else the first, is kept"
-        notes.append(f"{parallel} parallel links are left out: {kept_one}")
+        notes.append(PARALLEL_LEFT_OUT.format(parallel, "the fastest, else the first,"))
     title = name if name is not None else str(graph.name or "graph")
     return build(title, nodes, specs.values(), notes=notes)
 

@@ -3,7 +3,7 @@
     mn --custom topos/mininet_topos.py --topo waxman,20 --switch ovs,stp=1 ...
 
 Names: `line,N`, `ring,N`, `star,N`, `grid,ROWS,COLUMNS`, `tree,DEPTH,FANOUT`, `waxman,N[,SEED]` and
-`toml,FILE`; parameters may be named as in `topos.generators` (`waxman,20,cost=unit`).
+`brite,FILE`, `toml,FILE`; parameters may be named as in `topos.generators` (`waxman,20,cost=unit`).
 `tree` takes the place of Mininet's own. Node n is host `r<n>` on port 65000 of switch `s<n>` (datapath
 id n + 1); the ports of links are those of the model. Links that declare bandwidth, delay or loss become
 `TCLink`s; Mininet reports an error for delay or loss if the kernel lacks `sch_netem`. Most of these
@@ -61,16 +61,17 @@ def _link_parameters(link: _ModelLink) -> dict[str, _Any]:
     return {"cls": _TCLink, **given} if given else {}
 
 
-def _load_file(name: _Any) -> _Topology:
+def _load_file(suffix: str, name: _Any) -> _Topology:
     # `mn` makes a number of an argument that looks like one.
     path = _Path(str(name))
-    if path.suffix.lower() != ".toml":
-        raise ValueError(f"{path}: expected a file whose name ends in .toml")
+    if path.suffix.lower() != suffix:
+        raise ValueError(f"{path}: expected a file whose name ends in {suffix}")
     return _loaders.load(path)
 
 
 #: What `mn --topo` can name; `mn` merges it with its own.
 topos = {
     **{name: _partial(CbcbTopo, generator.make) for name, generator in _generators.GENERATORS.items()},
-    "toml": _partial(CbcbTopo, _load_file),
+    "brite": _partial(CbcbTopo, _partial(_load_file, ".brite")),
+    "toml": _partial(CbcbTopo, _partial(_load_file, ".toml")),
 }

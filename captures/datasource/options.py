@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -76,6 +77,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ignore_missing_files: Annotated[
         bool, "whether to skip paths and files that do not exist: `true` or `false`"
     ] = False
+    modified_after: Annotated[
+        datetime | None, "only files changed after a time, such as `2026-01-31T12:00:00` (UTC) or `...+01:00`"
+    ] = None
+    modified_before: Annotated[datetime | None, "only files changed before a time"] = None
     max_files_per_trigger: Annotated[
         _Positive | None, "streams: greatest number of files with new packets in a batch"
     ] = None
@@ -128,9 +133,20 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 skipped.
         """
         paths = [path for path in self.paths if path not in self.may_be_missing or Path(path).exists()]
-        return list_captures(
+        entries = list_captures(
             paths, self.path_glob_filter, self.recursive_file_lookup, self.ignore_missing_files
         )
+        return [entry for entry in entries if self._is_of_time(entry)]
+
+    def _is_of_time(self, entry: FileEntry) -> bool:
+        if entry.modified_ns is None:
+            return True
+        at = datetime.fromtimestamp(entry.modified_ns / 1e9, UTC)
+        after, before = (
+            each and each.replace(tzinfo=each.tzinfo or UTC)
+            for each in (self.modified_after, self.modified_before)
+        )
+        return (after is None or at > after) and (before is None or at < before)
 
     def part_bytes(self, total: int) -> int:
         """The approximate number of bytes that one task should read of `total` bytes."""

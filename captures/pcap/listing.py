@@ -29,11 +29,13 @@ class FileEntry:
 
     Attributes:
         changed_ns: time of the last change of file or name, ns since 1970 UTC; None: unknown.
+        modified_ns: time of the last change of the content, which programs can set; None: unknown.
     """
 
     path: str
     size: int
     changed_ns: int | None = None
+    modified_ns: int | None = None
 
 
 def list_captures(
@@ -55,21 +57,20 @@ def list_captures(
     """
     found: dict[str, tuple[tuple[bool, int, str], FileEntry]] = {}
     for path in paths:
-        place = _place(path)
-        tops = _tops(place)
-        if not tops and not may_be_missing:
+        named = [(place, top) for place in _places(path) for top in _tops(place)]
+        if not named and not may_be_missing:
             # The settings of a URI begin with a question mark.
             written = split_uri(path).path if is_uri(path) else path
-            what = "matches no file" if has_magic(written) else "no such file or directory"
+            what = "matches no file" if has_magic(written) or "{" in written else "no such file or directory"
             raise FileNotFoundError(f"{path}: {what}")
-        for top in tops:
+        for place, top in named:
             for each in _files(place.tree, top, name_glob, recursive):
                 name = place.name(each.path)
                 # The least rank, so that the same call always gives the same names.
                 rank = (each.linked, len(name), name)
                 key = place.tree.identity(each)
                 if key not in found or rank < found[key][0]:
-                    found[key] = rank, FileEntry(name, each.size, each.changed_ns)
+                    found[key] = rank, FileEntry(name, each.size, each.changed_ns, each.modified_ns)
     return sorted((entry for _, entry in found.values()), key=lambda entry: entry.path)
 
 
@@ -77,8 +78,8 @@ def local_matches(path: str) -> list[tuple[str, bool]]:
     """The paths that a path, `file:` URI or glob names on this machine, sorted; whether each is a folder."""
     if is_uri(path) and not path.startswith("file:"):
         return []
-    place = _place(path.replace("file://localhost/", "file:///", 1))
-    return sorted({(top.path or "/", top.directory) for top in _tops(place)})
+    places = _places(path.replace("file://localhost/", "file:///", 1))
+    return sorted({(top.path or "/", top.directory) for place in places for top in _tops(place)})
 
 
 def is_capture_name(name: str, name_glob: str | None) -> bool:
@@ -101,6 +102,7 @@ class _Found(NamedTuple):
     directory: bool
     size: int
     changed_ns: int | None
+    modified_ns: int | None
     linked: bool = False
 
 
@@ -149,7 +151,7 @@ class _Local:
 def _local(path: str, name: str, status: os.stat_result, linked: bool) -> _Found:
     # The time of the last change of the inode: programs can set the time of the content to any value.
     directory = stat.S_ISDIR(status.st_mode)
-    return _Found(path, name, directory, status.st_size, status.st_ctime_ns, linked)
+    return _Found(path, name, directory, status.st_size, status.st_ctime_ns, status.st_mtime_ns, linked)
 
 
 class _Remote:
@@ -179,7 +181,7 @@ class _Remote:
 
 def _remote(info: fs.FileInfo) -> _Found:
     path, directory = info.path.rstrip("/"), info.type == fs.FileType.Directory
-    return _Found(path, info.base_name, directory, info.size or 0, info.mtime_ns)
+    return _Found(path, info.base_name, directory, info.size or 0, info.mtime_ns, info.mtime_ns)
 
 
 _Tree: TypeAlias = _Local | _Remote
@@ -199,6 +201,35 @@ class _Place:
     base: str
     patterns: tuple[str, ...]
     name: Callable[[str], str]
+
+
+def _places(given: str) -> list[_Place]:
+    """The places that a user's text names: several where it has alternatives, such as `{a,b}`."""
+    place = _place(given)
+    # Names may contain braces.
+    if "{" not in given or _tops(place):
+        return [place]
+    return [_place(each) for each in _alternatives(given)]
+
+
+def _alternatives(given: str) -> list[str]:
+    """The texts without braces; braces in `[...]`, and braces that are not closed, stand for themselves."""
+    # The text with other characters in place of sets of characters.
+    opened = re.sub(r"\[[^\]/]*\]", lambda found: "x" * len(found[0]), given).find("{")
+    if opened < 0:
+        return [given]
+    depth, parts, start = 0, list[str](), opened + 1
+    for at in range(opened, len(given)):
+        character = given[at]
+        depth += (character == "{") - (character == "}")
+        if depth == 0 or (depth == 1 and character == ","):
+            parts.append(given[start:at])
+            start = at + 1
+        if depth == 0:
+            tails = _alternatives(given[at + 1 :])
+            heads = [given[:opened] + each for part in parts for each in _alternatives(part)]
+            return [head + tail for head in heads for tail in tails]
+    return [given]
 
 
 def _place(given: str) -> _Place:

@@ -15,7 +15,6 @@ from captures.rundir import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_page, add_runs, load
 from testbed.emulation.network.namespaces import require_backlog
 from testbed.experiments.config import Experiment
-from testbed.experiments.events.parts import check_machines
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
 from testbed.support.usage import start_again_in_huge_pages
@@ -116,20 +115,18 @@ def run_command(arguments: Namespace) -> int:
 @contextmanager
 def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progress) -> Iterator[_Place]:
     """Yields the place of one network over the machines of a cluster."""
-    from testbed.emulation.machines.cut import shares
-    from testbed.emulation.machines.sites import Machine, Sites, require_own
+    from testbed.emulation.machines.sites import Machine, Sites
     from testbed.evaluation.sweeps.machines import cleaned, machines_for
 
     with machines_for(experiment, arguments.master, progress.note) as (spark, checked), cleaned(checked):
         machines = sorted(map(Machine.of, checked.answers))[: len(experiment.topology.nodes)]
-        require_own(machines)
-        nodes = shares(experiment.topology, [each.processors for each in machines])
-        check_machines(experiment.events, experiment.topology, nodes)
+        if used := ", ".join(str(each) for each in machines if not each.free):
+            raise MachineError(f"another run has {used}")
         kernel = all(each.datapath == "kernel" for each in machines)
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
-        yield chosen, partial(Sites, spark, machines, nodes)
+        yield chosen, partial(Sites, spark, machines)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:

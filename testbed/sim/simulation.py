@@ -67,7 +67,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
         MachineError: its file system is full.
     """
     if parts := [event.action for event in experiment.events if isinstance(event, PartFault)]:
-        raise InputError(f"{parts[0]}: a simulation has no processes and machines; `cbcb run` has them")
+        raise InputError(f"{parts[0]}: a simulation has no processes; `cbcb run` has them")
     run_dir = new_run_folder(runs, experiment.name).resolve()
     progress.note(f"run folder: {run_dir}")
     topology = experiment.topology
@@ -233,8 +233,7 @@ class Simulation:
         write_switches_counters(run, self.fabric.switch_counters())
         # Tables of many routers have the same filters.
         texts = cache(format_filter)
-        tables = ((each.node, [row.as_json(texts) for row in each.core.rows()]) for each in self.routers)
-        write_routing_tables(run, tables)
+        write_routing_tables(run, ((router.node, router.table(texts)) for router in self.routers))
         self._captures.finish()
 
     def close(self) -> None:

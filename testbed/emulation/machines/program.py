@@ -2,20 +2,18 @@
 
 Standard input has what `Host.serve` needs, pickled. The program relays the sockets of its routers to the
 driver, and the controller's socket from there, over mutual TLS, and lets the driver call its site. It
-outlives the task of Spark, which ends with that of another machine: it ends when the driver says a word on
-the connection on which it reports, closes it, or has said nothing for ten seconds. Then it takes down what is
-left, removes its files, and says there what it could not (a line of JSON, a list of sentences).
+outlives the task of Spark, which ends with that of another machine: it ends when the driver closes the
+connection on which it reports, or has said nothing for ten seconds. Then it takes down what is left, and
+removes its files.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from captures.rundir import RunLayout
@@ -69,7 +67,7 @@ class Host:
         self._inputs = set[str]()
 
     def serve(self, driver: tuple[str, int], trusted: bytes) -> None:
-        """Reports to the driver, carries out its calls until it has gone, and ends.
+        """Reports to the driver, and carries out its calls until it has gone.
 
         Args:
             driver: address and port of its relay.
@@ -87,14 +85,10 @@ class Host:
             connection.connect(str(report))
             connection.sendall(f"{self._address} {relay.port}\n".encode())
             try:
-                while (said := connection.recv(1 << 12)) and not said.strip():
-                    pass  # a sign of life
+                while connection.recv(1 << 12):
+                    pass
             except OSError:
                 put("the driver does not answer", file=sys.stderr)
-            with suppress(OSError):  # it has gone for good
-                connection.sendall(json.dumps(self.end()).encode() + b"\n")
-                while connection.recv(1 << 12):
-                    pass  # the relay, which ends with this process, has the line until the driver closes
 
     def make(
         self, experiment: Experiment, inputs: Mapping[str, bytes], datapath: str, incarnation: int
@@ -132,13 +126,12 @@ class Host:
             file.seek(start)
             return file.read(_PIECE)
 
-    def end(self) -> list[str]:
-        """Removes all parts that are left, and the state; returns sentences about what it could not."""
+    def end(self) -> None:
+        """Removes all parts that are left, and the state."""
         site = getattr(self, "site", None)
         kills = {part: partial(site.end, part) for part in ("routers", "captures")} if site else {}
         stop = site.stop if site else (lambda: None)
-        remove_run(self._state, kills, stop, (notes := list[str]()).append)
-        return notes
+        remove_run(self._state, kills, stop, lambda text: put(text, file=sys.stderr))
 
 
 def main() -> int:
@@ -156,9 +149,8 @@ def main() -> int:
         host = Host(*share)
         try:
             host.serve(driver, trusted)
-        finally:  # it has not begun to serve, or ends by a signal
-            for note in host.end():
-                put(note, file=sys.stderr)
+        finally:
+            host.end()
     return 0
 
 

@@ -23,14 +23,7 @@ from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.processes import Controller
 from testbed.emulation.run.site import Site
 from testbed.experiments.events import Event
-from testbed.experiments.events.parts import (
-    ApplicationKill,
-    DescriptorsExhausted,
-    PartFault,
-    Restart,
-    Stop,
-    TunnelDown,
-)
+from testbed.experiments.events.parts import ApplicationKill, DescriptorsExhausted, PartFault, Restart, Stop
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import RunError
 from testbed.support.processes import Steps
@@ -83,12 +76,9 @@ class RunningParts:
         """Kills a process (SIGKILL), or removes a switch; a part that is away already stays as it is."""
         if (part, node) in self._back:
             return
-        if part in ("captures", "machine"):  # the run ends with it
+        if part == "captures":
             self._note("killed", part, node)
-            if node is None:
-                self._signal(part, node, signal.SIGKILL)
-            else:
-                self.site.at(node).kill_machine()
+            self._signal(part, node, signal.SIGKILL)
             return
         self.watch.excuse()
         self._note("killed", part, node)
@@ -151,15 +141,6 @@ class RunningParts:
                 self.site.at(node).replenish(node, limits)
             self._note("replenished", "router", node)
 
-    def cut(self, link: tuple[int, int]) -> None:
-        """Has the tunnel of a link lose all frames."""
-        self._note("cut", "tunnel", link=link)
-        self.site.network.set_tunnel(*link, up=False)
-
-    def join(self, link: tuple[int, int]) -> None:
-        self.site.network.set_tunnel(*link, up=True)
-        self._note("joined", "tunnel", link=link)
-
     def kill_application(self, node: int, app: str) -> None:
         self._note("killed", "application", node, app)
         self.driver.kill((node, app))
@@ -201,15 +182,13 @@ class RunningParts:
         self,
         what: str,
         part: PartName,
-        node: int | None = None,
+        node: int | None,
         app: str | None = None,
         moment: _Moment | None = None,
-        link: tuple[int, int] | None = None,
     ) -> None:
         t_ns, at_s = moment or self._moment()
         record = {"t_ns": t_ns, "at_s": at_s, "what": what, "part": part}
-        where = ("node", node), ("app", app), ("link", link and "-".join(map(str, link)))
-        record |= {name: value for name, value in where if value is not None}
+        record |= {name: value for name, value in (("node", node), ("app", app)) if value is not None}
         append_fault(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
 
 
@@ -230,9 +209,6 @@ def _steps(fault: PartFault) -> Iterator[tuple[float, Callable[[RunningParts], N
             yield fault.ends_s, lambda parts: parts.resume(part, node)
         case ApplicationKill(node=router, app=app):
             yield fault.at_s, lambda parts: parts.kill_application(router, app)
-        case TunnelDown(link=link):
-            yield fault.at_s, lambda parts: parts.cut(link)
-            yield fault.ends_s, lambda parts: parts.join(link)
         case _:
             yield fault.at_s, lambda parts: parts.kill(part, node)
             if isinstance(fault, Restart):

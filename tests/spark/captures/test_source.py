@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -93,22 +94,27 @@ def test_options_are_those_of_sparks_formats(tmp_path: Path, spark: SparkSession
     contents = {
         # The second packet does not decode.
         "a": pcap([(1, bytes(60)), (2, bytes(9)), (3, bytes(60))]),
+        "old": pcap(PACKETS[:1]),
         "unwanted": pcap(PACKETS[:1]),
         "deep/also": pcap(PACKETS[:1]),
         "deep/also_text": _TEXT.encode(),
     }
     (tmp_path / "deep").mkdir()
     for name, content in contents.items():
-        (tmp_path / f"{name}.pcap").write_bytes(content)
+        path = tmp_path / f"{name}.pcap"
+        path.write_bytes(content)
+        second = 1000 if name == "old" else 2000
+        os.utime(path, (second, second))
     read = spark.read.format("pcap").options(
         columns="file,packet",
         mode="dropMalformed",
         ignoreCorruptFiles="true",
         ignoreMissingFiles="true",
+        modifiedAfter="1970-01-01T00:16:40",
         recursiveFileLookup="true",
-        pathGlobFilter="a*",
+        pathGlobFilter="[ao]*",
     )
-    rows = read.load([str(tmp_path), f"{tmp_path}/no.pcap", f"{tmp_path}/[xy]*.pcap"]).collect()
+    rows = read.load([str(tmp_path), f"{tmp_path}/no.pcap", f"{tmp_path}/{{x,y}}*.pcap"]).collect()
     assert sorted(f"{Path(row.file).stem}{row.packet}" for row in rows) == ["a1", "a3", "also1"]
 
 

@@ -171,14 +171,18 @@ def test_folders_are_found_at_any_depth(tmp_path: Path) -> None:
         run_folders(f"{tmp_path}/**/*")
 
 
-def test_globs_have_no_alternatives(tmp_path: Path) -> None:
+def test_globs_have_alternatives(tmp_path: Path) -> None:
     assert is_capture_name("a.pcap.zst", None)
-    _make(tmp_path, "a1.pcap", "y{1}.pcap", "{a,b}2.pcap")
+    _make(tmp_path, "a1.pcap", "b1.pcap", "c1.pcap", "x/b2.pcap", "y{1}.pcap", "{z.pcap")
 
     def names(pattern: str) -> list[str]:
         return [
             str(Path(entry.path).relative_to(tmp_path)) for entry in list_captures([f"{tmp_path}/{pattern}"])
         ]
 
-    assert names("{a,b}*.pcap") == ["{a,b}2.pcap"]
+    assert names("{a,b}*.pcap") == ["a1.pcap", "b1.pcap"]
+    assert names("{a1,x/{b,c}2}.pcap") == ["a1.pcap", "x/b2.pcap"]
     assert names("y{1}.pcap") == ["y{1}.pcap"]
+    assert names("[{]z.pcap") == ["{z.pcap"]
+    with pytest.raises(FileNotFoundError, match="matches no file"):
+        names("{d,e}.pcap")

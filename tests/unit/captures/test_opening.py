@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -206,6 +207,20 @@ def test_modes_say_what_becomes_of_a_file_that_ends_in_a_record(tmp_path: Path) 
 def test_malformed_options_are_errors(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         view_of("pcap", {"path": "x", **given})
+
+
+def test_files_are_chosen_by_the_time_of_their_change(tmp_path: Path) -> None:
+    for name, second in (("a", 1_000), ("b", 2_000), ("c", 3_000)):
+        (tmp_path / f"{name}.pcap").write_bytes(pcap([]))
+        os.utime(tmp_path / f"{name}.pcap", (second, second))
+
+    def chosen(**options: str) -> list[str]:
+        entries = read_options("pcap", {"path": str(tmp_path), **options}, PCAP_VIEWS).files()
+        return [Path(entry.path).stem for entry in entries]
+
+    assert chosen(modifiedAfter="1970-01-01T00:16:40") == ["b", "c"]
+    between = {"modifiedAfter": "1970-01-01T01:16:39+01:00", "modifiedBefore": "1970-01-01T00:50:00"}
+    assert chosen(**between) == ["a", "b"]
 
 
 def test_missing_paths_are_no_error_where_they_are_ignored(tmp_path: Path) -> None:

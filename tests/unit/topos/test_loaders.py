@@ -49,7 +49,7 @@ def test_brite_takes_the_length_as_cost(tmp_path: Path) -> None:
     topology = load(_write(tmp_path, "t.brite", _BRITE))
     assert topology.name == "t"
     assert topology.nodes[0] == Node(0, 619.0, 665.0)
-    assert [(link.u, link.v, link.cost) for link in topology.links] == [(0, 1, 417), (0, 2, 249), (1, 2, 1)]
+    assert [(link.u, link.v, link.cost) for link in topology.links] == [(1, 2, 1), (1, 0, 417), (0, 2, 249)]
     assert {(link.bandwidth_mbps, link.delay_ms) for link in topology.links} == {(None, None)}
 
 
@@ -57,15 +57,13 @@ def test_a_note_says_what_is_left_out(tmp_path: Path) -> None:
     parallel = "\n3\t2\t0\t17.4\t0.1\t10.0\t-1\t-1\tE_RT\tU\n4\t0\t2\t99\t0.1\t10.0\t-1\t-1\tE_RT\tU\n"
     path = _write(tmp_path, "t.brite", _BRITE.replace("Edges: ( 3 )", "Edges: ( 5 )").rstrip() + parallel)
     topology = load(path)
-    assert [(link.u, link.v, link.cost) for link in topology.links] == [(0, 1, 417), (0, 2, 249), (1, 2, 1)]
+    assert [(link.u, link.v, link.cost) for link in topology.links] == [(1, 2, 1), (1, 0, 417), (2, 0, 17)]
     properties, links = topology.notes
     assert properties.startswith("bandwidths and delays of the file are left out")
-    assert links.startswith(
-        "2 parallel links are left out: of those between two nodes, the fastest, else the"
-    )
+    assert links == "2 parallel links are left out: of those between two nodes, that of least cost is kept"
     kept = load(path, keep_properties=True)
     assert kept.notes == (links,)
-    assert [(k.bandwidth_mbps, k.delay_ms) for k in kept.links] == [(None, 1.4), (10.0, 0.8), (10.0, 2.8)]
+    assert [(k.bandwidth_mbps, k.delay_ms) for k in kept.links] == [(10.0, 2.8), (None, 1.4), (10.0, 0.1)]
 
 
 @pytest.mark.parametrize(
