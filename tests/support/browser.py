@@ -83,19 +83,8 @@ def driven(url: str, profile: Path, *flags: str) -> Iterator[Callable[[str], Any
             process.terminate()
 
 
-#: Every text of a page with its colour, and the colour of the nearest ground below it.
-_COLOURS = """
-[...document.body.querySelectorAll("*")].filter((element) =>
-  element instanceof HTMLElement && element.tagName !== "SCRIPT" && element.getClientRects().length
-  && [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim())
-).map((element) => {
-  const ground = (below) => {
-    const colour = below ? getComputedStyle(below).backgroundColor : "rgb(255, 255, 255)";
-    return colour === "rgba(0, 0, 0, 0)" ? ground(below.parentElement) : colour;
-  };
-  return [element.textContent.trim().slice(0, 40), getComputedStyle(element).color, ground(element)];
-})
-"""
+#: An expression: every text of a page with its colour, and the colour of the nearest ground below it.
+_COLOURS = Path(__file__).with_name("browser_colours.js").read_text()
 
 
 def contrasts(url: str, profile: Path, dark: bool, before: str = "1") -> dict[str, float]:

@@ -457,19 +457,7 @@ def test_every_text_is_legible(controlled: LiveServer, state: LiveState, tmp_pat
     deliver = delivery_event(0, 1, 1, source=99, app="workload")
     state.take_applications([deliver, deliver])
     poll(lambda: b"1 duplicate deliveries" in controlled.snapshot or None, TIMEOUT, "the page has it")
-    # Labels in the picture, said in HTML's terms: its circles are what the numbers stand on.
-    labels = """
-      const receiver = document.querySelector("#network .receives").parentElement;
-      for (const how of ["up", "down"]) {
-        receiver.classList.toggle("down", how === "down");
-        const fill = (name) => getComputedStyle(receiver.querySelector(name)).fill;
-        const style = `background:${fill("circle.node")};color:${fill("text")}`;
-        document.querySelector("main").prepend(element("b", { style }, `receiver ${how}`));
-      }
-      place.nodes.get(3).dispatchEvent(new Event("click"));
-      openConsole(["cli"]);
-      document.querySelector("pre").textContent = "of a command";
-    """
+    labels = Path(__file__).with_name("labels.js").read_text()
     found = contrasts(controlled.url, tmp_path / "profile", dark, labels)
     expected = {"does not hold so far", "so far", "receiver up", "receiver down", "1 duplicate deliveries"}
     assert expected | {"shell", "Ctrl-C", "of a command"} <= set(found)

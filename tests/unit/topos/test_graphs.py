@@ -220,14 +220,7 @@ def test_faults_of_graphml(text: str, message: str) -> None:
         read_graphml("g", text.encode())
 
 
-_NAMED = """\
-duration_s = 5
-topology.link = [{ u = "Rome", v = "Milan" }, { u = "Milan", v = "Turin" }]
-events = [
-  { at_s = 1, action = "send_message", node = "Turin", message = "a = 1" },
-  { at_s = 2, action = "link_down", link = ["Rome", "Milan"] },
-]
-"""
+_NAMED = (Path(__file__).with_name("files") / "named.toml").read_text()
 
 
 def test_links_and_events_name_nodes_that_are_known(tmp_path: Path) -> None:

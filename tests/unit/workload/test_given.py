@@ -29,13 +29,7 @@ from tests.support.paths import DOCS
 
 #: Schemas and traces that cannot be read, and a part of each error.
 _FAULTS = cases_beside(__file__)
-FLIGHTS = """
-attribute = [
-    { name = "price", type = "double", high = 500 },
-    { name = "seats", type = "double", low = 10, high = 20 },
-    { name = "dest", type = "string", count = 50, zipf = 1.0, present = 0.5 },
-]
-"""
+FLIGHTS = Path(__file__).with_name("flights.toml").read_text()
 
 
 def _schema(folder: Path, text: str = FLIGHTS) -> Path:
