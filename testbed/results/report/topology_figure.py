@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from matplotlib.transforms import Bbox
 from testbed.results.report.data import RunData, sums
 from testbed.results.report.figures import Drawing
 from testbed.results.report.layout import Point, apart, positions
-from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure
+from testbed.results.report.style import ACCENT, CURVE_COLOURS, GREY, GROUND, NODE, ORANGE, new_figure
 from testbed.terminal import numbers
 
 #: Every colour is visible on a light page and on a dark page.
@@ -24,6 +25,10 @@ LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])
 _WIDEST_PT, _NARROWEST_PT = 6.0, 0.8
 #: With more nodes, marks and lines become smaller; with still more, numbers would be too small to read.
 _LARGE_UP_TO, _NUMBERS_UP_TO = 150, 200
+#: Shapes and colours of nodes by machine, without the colours of loads and senders.
+_MACHINES = [*product("osD^", CURVE_COLOURS[2:])]
+#: Nodes, with shape and colour of their marks.
+_Part = tuple[Collection[int], tuple[str, str]]
 #: Area of a node's mark with its number in it, in square points; its edge, in points.
 _NODE_AREA, _NODE_EDGE_PT = 150, 1.1
 #: Area of the ring around a sender, in areas of the mark.
@@ -39,16 +44,17 @@ _WIDTH_IN = 9.6
 
 
 def _draw_nodes(
-    axes: Any, place: Mapping[int, Point], senders: Collection[int], receivers: Collection[int], scale: float
+    axes: Any, place: Mapping[int, Point], parts: Sequence[_Part], run: RunData, scale: float
 ) -> None:
     """Draws the marks of nodes, with rings around senders, and writes their numbers into them."""
-    area = _NODE_AREA * scale**2
-    mark = {"s": area, "edgecolor": NODE, "linewidth": _NODE_EDGE_PT * scale}
-    for chosen, marks in (
-        ([n for n in place if n in senders], {"s": area * _SENDER_AREA, "color": ORANGE, "linewidth": 0}),
-        ([n for n in place if n not in receivers], {**mark, "color": "white"}),
-        ([n for n in place if n in receivers], {**mark, "color": NODE}),
-    ):
+    senders, receivers, area = run.senders, run.receivers, _NODE_AREA * scale**2
+    ring = {"s": area * _SENDER_AREA, "color": ORANGE, "linewidth": 0}
+    drawn = [([n for n in place if n in senders], ring)]
+    for nodes, (shape, colour) in parts:
+        mark = {"s": area, "edgecolor": colour, "linewidth": _NODE_EDGE_PT * scale, "marker": shape}
+        drawn.append(([n for n in nodes if n not in receivers], {**mark, "color": "white"}))
+        drawn.append(([n for n in nodes if n in receivers], {**mark, "color": colour}))
+    for chosen, marks in drawn:
         if chosen:
             axes.scatter(*zip(*(place[node] for node in chosen), strict=True), zorder=2, **marks)
     if len(place) <= _NUMBERS_UP_TO:
@@ -95,7 +101,7 @@ def _write_names(axes: Any, names: Mapping[int, str], place: Mapping[int, Point]
 
 
 def topology(run: RunData) -> Drawing | None:
-    """Draws the network with the load of its links, in frames over the whole run.
+    """Draws the network with the load of its links, in frames over the whole run, and its machines.
 
     Where no link was captured, the links have one width and colour, and there is no scale.
     """
@@ -108,6 +114,9 @@ def topology(run: RunData) -> Drawing | None:
     # The share of the figure that marks and lines cover stays the same.
     scale = min(1.0, math.sqrt(_LARGE_UP_TO / len(nodes)))
     senders, receivers = run.senders, run.receivers
+    machines = run.manifest.get("machines", []) if run.manifest else []
+    at = {node: number for number, machine in enumerate(machines) for node in machine["nodes"]}
+    cut = [at.get(link.u) != at.get(link.v) for link in links]
     figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
     scale *= figure.get_figwidth() / _WIDTH_IN
     width, height = (72 * part * size for part, size in zip(_FILLED, figure.get_size_inches(), strict=True))
@@ -125,6 +134,7 @@ def topology(run: RunData) -> Drawing | None:
             scale * (_NARROWEST_PT + (_WIDEST_PT - _NARROWEST_PT) * (frames[position] / max(most, 1)))
             for position in order
         ],
+        linestyles=["--" if cut[position] else "-" for position in order],
         cmap=LOAD_COLOURS,
         norm=Normalize(0, max(most, 1)),
         capstyle="round",
@@ -132,7 +142,8 @@ def topology(run: RunData) -> Drawing | None:
     )
     lines.set_array([frames[position] for position in order])
     axes.add_collection(lines)
-    _draw_nodes(axes, place, senders, receivers, scale)
+    parts = [*zip((each["nodes"] for each in machines), cycle(_MACHINES))]
+    _draw_nodes(axes, place, parts or [(place, ("o", NODE))], run, scale)
     axes.autoscale_view()
     if run.links_captured:
         whole = MaxNLocator(8, integer=True)
@@ -146,6 +157,10 @@ def topology(run: RunData) -> Drawing | None:
         Line2D([], [], ls="none", marker="o", ms=9, mfc=face, mec=rim, mew=width, label=label)
         for label, (face, rim, width) in marks.items()
     ]
+    for machine, (_, (shape, colour)) in zip(machines, parts, strict=True):
+        handles.append(Line2D([], [], ls="none", marker=shape, ms=9, color=colour, label=machine["name"]))
+    if any(cut):
+        handles.append(Line2D([], [], ls="--", color=GREY, label="link between machines"))
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
     ranked = [links[position] for position in reversed(order) if frames[position]]
     names = {node.id: node.name for node in nodes if node.name is not None}
@@ -160,8 +175,9 @@ def topology(run: RunData) -> Drawing | None:
         load = "No frames were counted."
     else:
         load = "No link was captured: the load of the links is not known."
+    between = f"{sum(cut)} of them between {len(machines)} machines, " if machines else ""
     note = (
-        f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, "
+        f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, {between}"
         f"{numbers.counted(len(senders), 'sender')}, {numbers.counted(len(receivers), 'receiver')}. {load}"
     )
     if without:

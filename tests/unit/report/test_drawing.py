@@ -8,11 +8,12 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
@@ -24,7 +25,7 @@ from testbed.results.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.results.report.topology_figure import topology
 from tests.support.optional import some
 from topos import Topology
-from topos.generators import waxman
+from topos.generators import line, waxman
 
 
 def test_a_line_ends_before_a_silence_and_begins_behind_it() -> None:
@@ -87,6 +88,22 @@ def test_no_mark_of_a_node_covers_another(count: int, style: str) -> None:
     assert len(points) == count
     between = np.linalg.norm(points[:, None] - points[None, :], axis=2)
     assert float(between[~np.eye(count, dtype=bool)].min()) >= ring
+
+
+def test_machines_have_colours_of_their_own_and_links_between_them_are_dashed() -> None:
+    found = [{"name": "a", "nodes": [0, 1]}, {"name": "b", "nodes": [2, 3]}, {"name": "c", "nodes": [4, 5]}]
+    run = replace(_run(line(6), 1), manifest={"machines": found})  # type: ignore[arg-type]
+    with styled():
+        drawing = some(topology(run))
+    axes = drawing.figure.axes[0]
+    (links,) = (each for each in axes.collections if isinstance(each, LineCollection))
+    dashes: list[Any] = list(links.get_linestyle())
+    assert sum(pattern is not None for _, pattern in dashes) == 2
+    _, *marks = (each for each in axes.collections if isinstance(each, PathCollection))
+    assert len({np.asarray(each.get_edgecolor()).tobytes() for each in marks}) == 3
+    names = [text.get_text() for text in some(axes.get_legend()).get_texts()]
+    assert names[3:] == ["a", "b", "c", "link between machines"]
+    assert "5 links, 2 of them between 3 machines, " in drawing.note
 
 
 def test_numbers_fit_into_marks_and_a_large_network_names_the_ends_of_its_busiest_links() -> None:
