@@ -8,11 +8,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from router.system import enter_network_namespace, returning_to_its_namespace
@@ -64,6 +65,10 @@ def test_a_full_frame_passes_or_is_missing(machines: dict[str, EmulatedNetwork])
         assert [part.probes.missing() for part in machines.values()] == [missing, missing]
 
 
+#: Frames by which the cost of a link is measured.
+_MEASURED = 5_000
+
+
 def _host(part: EmulatedNetwork, node: int) -> socket.socket:
     host = socket_in(Path(part.host_namespaces[node]), f"r{node}-eth0")
     host.settimeout(0.5)
@@ -72,7 +77,7 @@ def _host(part: EmulatedNetwork, node: int) -> socket.socket:
 
 def _come(sender: socket.socket, receiver: socket.socket, frames: int) -> int:
     """Returns how many frames of 1,000 bytes come that one host sends to the other."""
-    header = b"\xff" * 6 + sender.getsockname()[4] + ETHERTYPE.to_bytes(2, "big")
+    header = receiver.getsockname()[4] + sender.getsockname()[4] + ETHERTYPE.to_bytes(2, "big")
     for _ in range(frames):
         sender.send(header.ljust(1000, b"\0"))
     came = 0
@@ -80,6 +85,19 @@ def _come(sender: socket.socket, receiver: socket.socket, frames: int) -> int:
         while came < frames:
             came += bool(receiver.recv(1000))
     return came
+
+
+def _cost(parts: Sequence[EmulatedNetwork], sender: socket.socket, receiver: socket.socket) -> str:
+    """Sends frames, each when the one before has come; says what they cost on the way from host to host."""
+    assert _come(receiver, sender, 1) == 1  # the switches learn the way
+    switches = [psutil.Process(pid) for part in parts for pid in part.daemons.pids]
+    began, before = time.perf_counter(), [each.cpu_times() for each in switches]
+    assert sum(_come(sender, receiver, 1) for _ in range(_MEASURED)) == _MEASURED
+    delay_s = (time.perf_counter() - began) / _MEASURED
+    worked = sum(
+        sum(each.cpu_times()[:2]) - sum(then[:2]) for each, then in zip(switches, before, strict=True)
+    )
+    return f"{1e6 * delay_s:.0f} us, of which switches work {1e6 * worked / _MEASURED:.0f} us"
 
 
 #: Faults of the tunnel, and their ends.
@@ -105,6 +123,10 @@ def test_two_machines_carry_one_network_and_keep_nothing(machines: dict[str, Emu
             counters = part.daemons.counters()
             assert sorted(counters) == part.nodes
             assert [counters[node][port][way] for way in ("rx_packets", "tx_packets")] == [50, 50]
+    with _host(one, 0) as near, _host(one, 1) as cut, _host(two, 2) as far:
+        print("a frame over a link of one machine:", _cost(parts, near, cut))
+        print("a frame over a link between two machines:", _cost(parts, cut, far))
+    with _host(one, 0) as left, _host(two, 3) as right:
         for fault in _FAULTS:
             for ends, come in ((False, 0), (True, 5)):
                 for part in parts:
