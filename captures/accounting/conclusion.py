@@ -76,6 +76,8 @@ def conclusion(
     killed = {node for node, _ in killed_routers(inputs.faults)}
     counted_routers = {node: each for node, each in routers.items() if node not in killed}
     by_tshark = {} if isinstance(tshark, str) else {"tshark": reconcile.of_files("tshark", tshark, totals)}
+    of_cut = (totals, inputs.cut, inputs.ip.at_ports, inputs.ip.lost)
+    by_tunnels = {"tunnel": reconcile.reconcile_tunnels(*of_cut)} if inputs.cut else {}
     by_routers = reconcile.reconcile_routers(
         [total for total in totals if total.node not in killed],
         counted_routers,
@@ -104,9 +106,10 @@ def conclusion(
         "reconciliation": {
             **by_tshark,
             "captures": reconcile.reconcile_captures(totals, inputs.captures),
+            **by_tunnels,
             "routers": by_routers,
             "ovs": reconcile.reconcile_ovs(
-                *(totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost),
+                *(totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost, inputs.cut),
                 calm=inputs.calm,
             ),
             "applications": reconcile.reconcile_applications(
@@ -161,6 +164,8 @@ def judged(
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
     lost = lost_parts(inputs.faults)
+    # While an end of a link is down, what the other end sends is lost.
+    expected = expected if inputs.calm else (*expected, "tunnel")
     return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 

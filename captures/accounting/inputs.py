@@ -6,7 +6,7 @@ import math
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -108,7 +108,7 @@ class Inputs:
         self.ovs_counters = read_switches_counters(run)
         self.lag = read_lag(run)
         self.judgement = read_judgement(run)
-        self.ip = ip_frames(run, self.topology.links)
+        self.ip = ip_frames(run, self.topology.links, self.cut)
         self.faults = read_faults(run)
 
     @cached_property
@@ -182,13 +182,18 @@ class Inputs:
     def lossy_links(self) -> frozenset[int]:
         """Indices of the links that a command or an event of the experiment made lose or double frames, and
         of those between machines, whose ends go down one after the other."""
-        places = enumerate(self.manifest.get("machines", ()))
-        at = {node: number for number, machine in places for node in machine["nodes"]}
-        cut = {each.index for each in self.topology.links if at.get(each.u) != at.get(each.v)}
+        cut = {each.index for each in self.cut}
         events = self.experiment.get("events", [])
         ends = [each.get("link") for each in events if each.get("loss_percent") or _doubles(each)]
         by_events = {link.index for link in self.topology.links if _among(link, ends)}
         return lossy_links(self.run) | by_events | (set() if self.calm else cut)
+
+    @cached_property
+    def cut(self) -> list[Link]:
+        """The links between machines, which are captured at both ends."""
+        places = enumerate(self.manifest.get("machines", ()))
+        at = {node: number for number, machine in places for node in machine["nodes"]}
+        return [each for each in self.topology.links if at.get(each.u) != at.get(each.v)]
 
     @property
     def calm(self) -> bool:
@@ -299,11 +304,14 @@ class IpFrames:
         }
 
 
-def ip_frames(run: RunLayout, links: Iterable[Link]) -> IpFrames:
+def ip_frames(run: RunLayout, links: Iterable[Link], cut: Sequence[Link] = ()) -> IpFrames:
     """Reads the captures of IPv4: how often each switch port counted its frames.
 
     A switch gives each IP frame the link addresses of its hop (`testbed.controller.rules`): the source of a
     frame on a link is the node that sent it there, and the destination of a frame to a host is its node.
+
+    Args:
+        cut: links of which each end has a capture of its own.
 
     Raises:
         RunFolderError: their list is malformed.
@@ -318,13 +326,14 @@ def ip_frames(run: RunLayout, links: Iterable[Link]) -> IpFrames:
         # A capture that ends inside a record: the comparison with the switches shows what is missing.
         warnings.simplefilter("ignore", UserWarning)
         for capture in captures:
-            link = by_index[capture.identity.link] if capture.identity.kind == "link" else None
-            _take(found, run, capture, link)
+            link = None if capture.identity.link is None else by_index[capture.identity.link]
+            _take(found, run, capture, link, both=link not in cut)
     return found
 
 
-def _take(found: IpFrames, run: RunLayout, capture: CapturedFile, link: Link | None) -> None:
-    node = capture.identity.node
+def _take(found: IpFrames, run: RunLayout, capture: CapturedFile, link: Link | None, *, both: bool) -> None:
+    """Adds a capture, which counts for both ends of its link, or for that alone where it was taken."""
+    node, at = capture.identity.node, capture.identity.u
     if link is not None:
         ends = [(link.u, link.u_port), (link.v, link.v_port)]
     else:
@@ -340,11 +349,11 @@ def _take(found: IpFrames, run: RunLayout, capture: CapturedFile, link: Link | N
             found.at_ports[node, HOST_PORT, _RECEIVED] += batch.num_rows - to_host
             continue
         assert found.on_links is not None
-        found.on_links += batch.num_rows
+        found.on_links += batch.num_rows if capture.identity.kind == "link" else 0
         by_u = _count(batch["eth_src"], link.u)
         for (sender, receiver), frames in zip((ends, ends[::-1]), (by_u, batch.num_rows - by_u), strict=True):
-            found.at_ports[*sender, _SENT] += frames
-            found.at_ports[*receiver, _RECEIVED] += frames
+            found.at_ports[*sender, _SENT] += frames if both or sender[0] == at else 0
+            found.at_ports[*receiver, _RECEIVED] += frames if both or receiver[0] == at else 0
 
 
 def _count(addresses: pa.Array, node: int) -> int:

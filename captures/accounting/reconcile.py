@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Total:
     """Frames and bytes of one capture, direction and type; times of the first and last frame.
 
     Attributes:
-        kind: `link` or `host`, as in the table `captures`.
+        kind: `link`, `host` or `tunnel`, as in the table `captures`.
         first_ns, last_ns: ns since 1970 UTC.
         whole: frames that bring a CBCB frame to its end: a frame of several fragments counts once.
         own: of `whole`, those that the node of a host link issued.
@@ -226,6 +226,7 @@ def reconcile_ovs(
     links: Collection[Link],
     lossy: Collection[int] = (),
     unknown: Collection[tuple[int, int]] = (),
+    cut: Collection[Link] = (),
     *,
     calm: bool = False,
 ) -> Reconciliation:
@@ -237,6 +238,7 @@ def reconcile_ovs(
     Args:
         lossy: indices of links that got a loss during the run.
         unknown: (node, port) of ports that had other frames too, of which nobody knows how many.
+        cut: links of which each end has a capture of its own.
         calm: no link or node went down or changed. Then a frame that a port dropped is a difference, too,
             unless the link has a bandwidth, whose queue may be full.
     """
@@ -249,12 +251,12 @@ def reconcile_ovs(
         if total.kind == "host":
             captured["host", total.node, total.direction == FROM_ROUTER] += total.frames
         elif total.from_node is not None:
-            captured[f"link {total.link}", total.from_node, True] += total.frames
+            captured[f"{total.kind} {total.link}", total.from_node, True] += total.frames
     found: dict[str, int] = {}
     for link in links:
         for node, port, neighbour in ((link.u, link.u_port, link.v), (link.v, link.v_port, link.u)):
             if (node, port) not in left_out:
-                name = f"link {link.index}"
+                name = f"{'tunnel' if link in cut and node == link.v else 'link'} {link.index}"
                 found[f"switch {node} port {port}: received"] = captured[name, neighbour, True]
                 found[f"switch {node} port {port}: sent"] = captured[name, node, True]
     for node in counters:
@@ -274,6 +276,33 @@ def reconcile_ovs(
             if dropped and link.bandwidth_mbps is None and (node, port) not in left_out:
                 differences.append(_difference(f"switch {node} port {port}: dropped", 0, dropped))
     return _result(sum(expected.values()), sum(found.values()), differences)
+
+
+def reconcile_tunnels(
+    totals: Iterable[Total],
+    cut: Iterable[Link],
+    ip: Mapping[tuple[int, int, str], int],
+    unknown: Set[tuple[int, int]],
+) -> Reconciliation:
+    """Frames over links between machines, by direction: captured where they were sent, against received.
+
+    Args:
+        ip: IPv4 frames, of `captures.accounting.inputs.IpFrames.at_ports`.
+        unknown: (node, port) of ports whose captures of IPv4 lost frames: their links are left out.
+    """
+    captured = Counter[tuple[str, int | None, int | None]]()
+    for total in totals:
+        captured[total.kind, total.link, total.from_node] += total.frames
+    sent, received = Counter[str](), Counter[str]()
+    for link in cut:
+        ends = [("link", (link.u, link.u_port)), ("tunnel", (link.v, link.v_port))]
+        if not unknown.isdisjoint(port for _, port in ends):
+            continue
+        for (near, sender), (far, receiver) in (ends, ends[::-1]):
+            name = f"tunnel of link {link.u}-{link.v} from {sender[0]} to {receiver[0]}"
+            sent[name] = captured[near, link.index, sender[0]] + ip[*sender, "tx_packets"]
+            received[name] = captured[far, link.index, sender[0]] + ip[*receiver, "rx_packets"]
+    return _result(sent.total(), received.total(), _differences(sent, received))
 
 
 def reconcile_applications(

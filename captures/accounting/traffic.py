@@ -30,13 +30,15 @@ Ports = Mapping[int, Mapping[int, Mapping[str, int]]]
 
 def frames_by_type(totals: Iterable[Total]) -> dict[str, Any]:
     """Frames and bytes by type, on links and on host links; the share of control frames on links."""
-    places = ("", "_host_links")
-    by = {f"{what}_by_type{where}": Counter[str]() for what in ("frames", "bytes") for where in places}
+    places = {"link": "", "host": "_host_links"}
+    by = {
+        f"{what}_by_type{where}": Counter[str]() for what in ("frames", "bytes") for where in places.values()
+    }
     captured = undecodable = 0
     for row in totals:
-        where = "" if row.kind == "link" else "_host_links"
-        by[f"frames_by_type{where}"][row.type] += row.frames
-        by[f"bytes_by_type{where}"][row.type] += row.bytes
+        if (where := places.get(row.kind)) is not None:
+            by[f"frames_by_type{where}"][row.type] += row.frames
+            by[f"bytes_by_type{where}"][row.type] += row.bytes
         captured += row.frames
         undecodable += row.undecodable
     return {

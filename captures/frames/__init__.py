@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class CaptureIdentity:
     """Which capture a file is: a link between `u` and `v` with its index, or the host link of `node`.
 
-    `kind` None: of no run; ends and directions are not known.
+    `kind` "tunnel": the second capture of a link between machines, at its other end. `kind` None: of no run;
+    ends and directions are not known.
     """
 
     name: str

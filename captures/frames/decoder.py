@@ -262,14 +262,14 @@ class _Frames:
 
     @cached_property
     def _of_link(self) -> Mask:
-        return self._of_kind("link")
+        return self._of_kind("link", "tunnel")
 
     @cached_property
     def _of_host(self) -> Mask:
         return self._of_kind("host")
 
-    def _of_kind(self, kind: str) -> Mask:
-        return self.joined.spread([each.kind == kind for each in self.captures]).astype(np.bool_)
+    def _of_kind(self, *kinds: str) -> Mask:
+        return self.joined.spread([each.kind in kinds for each in self.captures]).astype(np.bool_)
 
     @cached_property
     def _from_router(self) -> Mask:

@@ -66,7 +66,7 @@ class RunLayout:
     ip_captures = At("ip.json")
 
     def capture(self, name: str) -> Path:
-        """The capture file of the name that `link_capture_name` or `host_capture_name` gives."""
+        """The capture file of the name that `link_capture_name` or the like gives."""
         return self.captures_folder / f"{name}.pcap"
 
     def ip_capture(self, name: str) -> Path:
@@ -168,6 +168,11 @@ class RunLayout:
 def link_capture_name(u: int | str, v: int | str) -> str:
     """The name of the capture of the link between the nodes `u` and `v`."""
     return f"link-{u}-{v}"
+
+
+def tunnel_capture_name(u: int | str, v: int | str) -> str:
+    """The name of the second capture of the link between the nodes `u` and `v`, of two machines, at `v`."""
+    return f"tunnel-{v}-{u}"
 
 
 def host_capture_name(node: int | str) -> str:

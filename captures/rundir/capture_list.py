@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from captures.frames import CaptureIdentity
-from captures.rundir import RunLayout, host_capture_name, link_capture_name
+from captures.rundir import RunLayout, host_capture_name, link_capture_name, tunnel_capture_name
 from captures.rundir.files import Document, RunFile, RunFolderError, read_json
 from captures.rundir.inputs import read_topology
 from router.records.json_file import write_json
@@ -29,7 +29,10 @@ class CaptureEntry(TypedDict):
     """
 
     name: Annotated[str, "name of the capture"]
-    kind: Annotated[Literal["link", "host"], "a link between routers, or one between switch and router"]
+    kind: Annotated[
+        Literal["link", "host", "tunnel"],
+        "a link between routers, one between switch and router, or the other end of a link between machines",
+    ]
     u: Annotated[int | None, "of a link: the end at which it is captured"]
     v: Annotated[int | None, "of a link: the other end"]
     node: Annotated[int | None, "of a host link: its node"]
@@ -72,17 +75,24 @@ CAPTURE_FILES = RunFile(
     lambda run: [
         run.capture(link_capture_name("<u>", "<v>")),
         run.capture(host_capture_name("<n>")),
+        run.capture(tunnel_capture_name("<u>", "<v>")),
         run.ip_capture(link_capture_name("<u>", "<v>")),
     ],
     "The captures: of each link between the nodes u and v, taken at the end of u, and of the link between "
-    "switch and router of node n, taken at the switch. With `[network] ip = true`, `ip/` has IPv4 on the "
-    "same devices, the first 128 bytes of each frame.",
+    "switch and router of node n, taken at the switch; of a link between machines also at the end of v. With "
+    "`[network] ip = true`, `ip/` has IPv4 on the same devices, the first 128 bytes of each frame.",
 )
 
 
 def link_identity(link: Link) -> CaptureIdentity:
     """The capture of a link between routers."""
     return CaptureIdentity(link_capture_name(link.u, link.v), "link", link.index, link.u, link.v)
+
+
+def tunnel_identity(link: Link) -> CaptureIdentity:
+    """The second capture of a link between machines, at the end of `v`."""
+    name = tunnel_capture_name(link.u, link.v)
+    return CaptureIdentity(name, "tunnel", link.index, link.v, link.u)
 
 
 def host_identity(node: int) -> CaptureIdentity:
@@ -122,7 +132,7 @@ def _read(run: RunLayout, path: Path) -> list[CapturedFile]:
             raise RunFolderError(f"{where}: file: {entry['file']!r}; expected a path in the run folder")
         kind, u, v, node = entry["kind"], entry["u"], entry["v"], entry["node"]
         link = None if u is None or v is None else index.get((u, v))
-        if kind == "link" and link is not None:
+        if kind != "host" and link is not None:
             identity = CaptureIdentity(entry["name"], kind, link, u, v)
         elif kind == "host" and node is not None:
             identity = CaptureIdentity(entry["name"], kind, node=node)

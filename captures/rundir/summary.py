@@ -33,7 +33,7 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 _INNER = {
     name: kind
     for kind, names in {
-        "object": "routers workload switches captures tshark ovs applications "
+        "object": "routers workload switches captures tshark ovs applications tunnel "
         "deliveries_from outcomes violations discarded crossings",
         "text": "of engine frames no_tshark undecided where",
         "list of texts": "events examples",

@@ -180,6 +180,10 @@ def test_the_same_frames_cross_every_link(runs: tuple[Path, Path]) -> None:
     assert emulated == simulated
     kinds = {"MSG", "RA", "SR", "UR"} if _pulls(runs[0]) else {"MSG", "RA"}
     assert {kind for _, kind in emulated} == kinds
+    if runs[0].name.endswith("machines-pull"):
+        compared = accounted(runs[0])["reconciliation"]
+        assert not any(each["differences"] for each in compared.values()), compared
+        assert compared["tunnel"]["expected"] == compared["tunnel"]["found"] > 0
 
 
 def test_every_router_has_counted_the_same(runs: tuple[Path, Path]) -> None:

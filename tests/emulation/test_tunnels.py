@@ -16,11 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from captures.capturing.capture_set import CaptureSet
+from captures.rundir import RunLayout
 from router.system import enter_network_namespace, returning_to_its_namespace
 from router.wire.header import ETHERTYPE
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces, run, run_inside
 from testbed.emulation.network.tunnels import Tunnel
+from testbed.emulation.run.site import capture_devices
 from testbed.machine.probes import kernel_features
 from testbed.support.run_state import ProcessId
 from tests.support.polling import wait_for
@@ -108,7 +111,9 @@ _FAULTS: tuple[Callable[[EmulatedNetwork, bool], object], ...] = (
 )
 
 
-def test_two_machines_carry_one_network_and_keep_nothing(machines: dict[str, EmulatedNetwork]) -> None:
+def test_two_machines_carry_one_network_and_keep_nothing(
+    machines: dict[str, EmulatedNetwork], tmp_path: Path
+) -> None:
     one, two = parts = [*machines.values()]
     for part in parts:
         part.start_switches()
@@ -118,11 +123,20 @@ def test_two_machines_carry_one_network_and_keep_nothing(machines: dict[str, Emu
             subprocess.run(command, env={**os.environ, "OVS_RUNDIR": str(part.daemons.folder)}, check=True)
     processes = [ProcessId.of(pid) for part in parts for pid in part.daemons.pids]
     with _host(one, 0) as left, _host(two, 3) as right:
-        assert (_come(left, right, 50), _come(right, left, 50)) == (50, 50)
-        for part, node, port in (one, 1, 2), (two, 2, 1):
+        # What a tunnel loses, the end that sends has captured.
+        lose = "type filter hook input priority 0; udp dport 4789 numgen inc mod 5 == 0 drop"
+        run_inside([*machines][1], ["nft", "-f", "-"], f"table ip lose {{ chain c {{ {lose}\n}}\n}}")
+        sets = [CaptureSet(capture_devices(part), RunLayout(tmp_path / str(part.nodes))) for part in parts]
+        for each in sets:
+            each.start()
+        assert (_come(left, right, 50), _come(right, left, 50)) == (40, 50)
+        captured = {file.identity.name: file.captured for each in sets for file in each.stop()}
+        assert [captured[name] for name in ("link-0-1", "link-1-2", "tunnel-2-1")] == [100, 100, 90]
+        run_inside([*machines][1], ["nft", "delete", "table", "ip", "lose"])
+        for part, node, port, received in (one, 1, 2, 50), (two, 2, 1, 40):
             counters = part.daemons.counters()
             assert sorted(counters) == part.nodes
-            assert [counters[node][port][way] for way in ("rx_packets", "tx_packets")] == [50, 50]
+            assert [counters[node][port][way] for way in ("rx_packets", "tx_packets")] == [received, 50]
     with _host(one, 0) as near, _host(one, 1) as cut, _host(two, 2) as far:
         print("a frame over a link of one machine:", _cost(parts, near, cut))
         print("a frame over a link between two machines:", _cost(parts, cut, far))

@@ -18,7 +18,7 @@ from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames import CaptureIdentity
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from captures.rundir.capture_list import host_identity, link_identity
+from captures.rundir.capture_list import host_identity, link_identity, tunnel_identity
 from captures.rundir.faults import PartName
 from captures.rundir.measures import PartName as LaggingPart, SwitchCounters
 from router.clock.meter import Meter
@@ -338,10 +338,16 @@ class Site:
 
 
 def capture_devices(network: EmulatedNetwork) -> dict[CaptureIdentity, Device]:
-    """Returns the captures and their devices: of a link at the end of `u`, of a host link at the switch."""
+    """Returns the captures and their devices: of a link at the end of `u`, of a host link at the switch.
+
+    A link to another machine is captured there, too.
+    """
     topology, namespaces = network.topology, network.switch_namespaces
     ends = [(link_identity(link), link.u, link.u_port) for link in topology.links]
     ends += [(host_identity(node.id), node.id, HOST_PORT) for node in topology.nodes]
+    ends += [
+        (tunnel_identity(link), link.v, link.v_port) for link in topology.links if link.u not in namespaces
+    ]
     return {
         identity: Device(port_device(node, port), namespaces[node])
         for identity, node, port in ends

@@ -41,7 +41,7 @@ def growing_captures(run: RunLayout) -> list[Callable[[], Iterator[list[LinkCoun
     return [
         partial(_counts, GrowingFile(Path(path)), FrameDecoder(identity, columns), identity.link)
         for path, identity in capture_paths(run).items()
-        if identity.link is not None
+        if identity.link is not None and identity.kind == "link"
     ]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from captures.accounting.direct import Direct
 from captures.accounting.inputs import ip_frames
 from captures.accounting.reconcile import (
     Total,
@@ -18,12 +19,17 @@ from captures.accounting.reconcile import (
     of_files,
     reconcile_ovs,
     reconcile_routers,
+    reconcile_tunnels,
     tshark_counts,
 )
+from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
+from captures.rundir.inputs import MachineOfRun, read_manifest, write_manifest
+from captures.rundir.summary import faults
 from router.wire.header import HOST_PORT, node_address
 from tests.support.capture_files import pcap
+from tests.support.run_folder import good_run
 from topos import Link
 
 #: Of a pcap file; a record of 60 bytes.
@@ -63,6 +69,39 @@ def test_a_frame_that_a_port_dropped_is_a_difference_in_a_calm_run() -> None:
     # Its queue may be full.
     limited = [replace(LINK, bandwidth_mbps=1.0)]
     assert reconcile_ovs(TOTALS, counters, limited, calm=True)["differences"] == []
+
+
+def _lose_in_tunnel(run: RunLayout, listed: Path) -> None:
+    """Adds a second capture of the link, without the last frame, to a list of captures."""
+    first, *others = json.loads(listed.read_text())
+    *left, _ = PcapReader(run.path / first["file"]).records()
+    second = {**first, "name": "tunnel-1-0", "kind": "tunnel", "u": 1, "v": 0}
+    second |= {"file": first["file"].replace(first["name"], "tunnel-1-0")}
+    second |= dict.fromkeys(("captured", "received_by_filter"), len(left))
+    (run.path / second["file"]).write_bytes(pcap([(each.time_ns, each.data) for each in left]))
+    listed.write_text(json.dumps([first, *others, second]))
+
+
+def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_total(tmp_path: Path) -> None:
+    made = good_run()
+    with Direct(made.write(tmp_path / "whole")) as direct:
+        whole = direct.summary()
+    made.ovs[1][1]["rx_packets"] -= 1
+    run = RunLayout(made.write(tmp_path / "cut"))
+    machine = MachineOfRun(name="", nodes=[0], ahead_s=0.0, drift=0.0, bound_s=0.0)
+    write_manifest(run, {**read_manifest(run), "machines": [machine, {**machine, "nodes": [1, 2]}]})
+    _lose_in_tunnel(run, run.captures)
+    with Direct(run.path) as direct:
+        summary = direct.summary()
+    reason = "the ends of links between machines differ in 1 numbers; first: tunnel of link 0-1 from 0 to 1: "
+    assert ([*faults(summary)], summary["verdict_reasons"]) == ([], [f"{reason}expected 3, found 2"])
+    changed = ("frames_captured", "reconciliation", "verdict", "verdict_reasons", "clock_error_s")
+    assert {**whole, **{name: summary[name] for name in changed}} == summary
+    # While an end of a link is down, it takes nothing.
+    run.experiment.write_text('[[events]]\naction = "link_down"\n')
+    with Direct(run.path) as direct:
+        assert direct.summary()["reconciliation"]["tunnel"] == summary["reconciliation"]["tunnel"]
+        assert direct.verdict() == ("holds", [])
 
 
 def test_frames_by_tshark_are_compared_with_each_file() -> None:
@@ -141,7 +180,7 @@ def _with_ip(folder: Path, dropped: int = 0) -> RunLayout:
         return 1, destination + source + b"\x08\x00" + bytes(50)
 
     frames = {
-        link_identity(LINK): [*[frame(own, other)] * 3, *[frame(other, own)] * 2],
+        link_identity(LINK): [*[frame(other, own)] * 2, *[frame(own, other)] * 3],
         host_identity(0): [*[frame(own, _GATEWAY)] * 3, *[frame(own, own)] * 2],
         host_identity(1): [*[frame(other, other)] * 3, *[frame(other, _GATEWAY)] * 2],
     }
@@ -165,6 +204,15 @@ def test_switches_agree_with_the_captures_of_cbcb_without_the_frames_of_ip(tmp_p
     assert compared == {"expected": 24, "found": 24, "differences": []}
     with_ip = reconcile_ovs(TOTALS, _ovs(7, 4), [LINK])
     assert len(with_ip["differences"]) == 8
+
+
+def test_packets_of_ip_that_a_tunnel_loses_are_a_difference(tmp_path: Path) -> None:
+    _lose_in_tunnel(run := _with_ip(tmp_path), run.ip_captures)
+    found = ip_frames(run, [LINK], [LINK])
+    difference = {"where": "tunnel of link 0-1 from 0 to 1", "expected": 3, "found": 2}
+    agreement = reconcile_tunnels([], [LINK], found.at_ports, found.lost)
+    assert agreement == {"expected": 5, "found": 4, "differences": [difference]}
+    assert (found.on_links, reconcile_tunnels([], [LINK], found.at_ports, {(1, 1)})["expected"]) == (5, 0)
 
 
 def test_a_link_whose_capture_lost_packets_is_not_compared(tmp_path: Path) -> None:
