@@ -2,8 +2,8 @@
 
 - GraphML (U. Brandes, M. Eiglsperger, I. Herman et al., "GraphML progress report", Graph Drawing 2001).
 - GML, as of the Internet Topology Zoo (M. Himsolt, "GML: a portable graph file format", 1997).
-- SNDlib, in XML (S. Orlowski, R. Wessäly, M. Pióro, A. Tomaszewski, "SNDlib 1.0", Networks 55(3), 2010):
-  nodes, their places and links; capacities and costs are those of a design problem.
+- SNDlib, its XML and its native form (S. Orlowski, R. Wessäly, M. Pióro, A. Tomaszewski, "SNDlib 1.0",
+  Networks 55(3), 2010): nodes, their places and links; capacities and costs are those of a design problem.
 - Rocketfuel: maps of ISPs (`.cch`) and inferred weights (`.intra`) (N. Spring, R. Mahajan, D. Wetherall,
   "Measuring ISP topologies with Rocketfuel", SIGCOMM 2002; R. Mahajan, N. Spring, D. Wetherall, T. Anderson,
   "Inferring link weights using end-to-end measurements", IMW 2002).
@@ -23,7 +23,11 @@ from topos import TopologyError
 from topos.graphs import EDGE_PROPERTIES
 
 _SNDLIB_XML = "{http://sndlib.zib.de/network}"
+_SNDLIB_NATIVE = "?SNDlib native format"
+_SECTION = re.compile(r"(\w+)\s*\($")
+_SNDLIB_NODE = re.compile(r"(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)")
 _WEIGHT = re.compile(r"\d+(\.\d+)?")
+_SNDLIB_LINK = re.compile(r"\S+\s*\(\s*(\S+)\s+(\S+)\s*\)")
 #: uid @place [+] [bb] (neighbours) [&external] -> <uid> ... {-euid} ... =name[!] rn
 _ROUTER = re.compile(r"(\d+)\s+@(\S+)(?:\s+\+)?(?:\s+bb)?\s+\(\d+\)(?:\s+&\d+)?\s+->\s*((?:<\d+>\s*)*)")
 
@@ -88,15 +92,37 @@ def read_sndlib(data: bytes) -> nx.Graph:
     return graph
 
 
-def read_relationships(data: bytes) -> nx.Graph:
-    """The graph of CAIDA's relationships of autonomous systems."""
+def _native_sndlib(text: str) -> nx.Graph:
+    graph, section = nx.MultiGraph(), ""
+    for where, line in _lines(text):
+        if line.startswith("?"):
+            continue
+        if begins := _SECTION.match(line):
+            section = begins[1]
+        elif section == "NODES" and (node := _SNDLIB_NODE.match(line)):
+            graph.add_node(node[1], x=node[2], y=node[3])
+        elif section == "LINKS" and (link := _SNDLIB_LINK.match(line)):
+            _add_edge(graph, where, link[1], link[2])
+        elif section in ("NODES", "LINKS") and line != ")":
+            expected = "NODE ( X Y )" if section == "NODES" else "LINK ( SOURCE TARGET ) ..."
+            raise TopologyError(f"{where}: {line[:80]!r}; expected '{expected}'")
+    return graph
+
+
+def _as_relationships(text: str) -> nx.Graph:
     graph = nx.Graph()
-    for where, line in _lines(data.decode("utf-8-sig")):
+    for where, line in _lines(text):
         fields = line.split("|")
         if len(fields) < 3 or not (fields[0].isdigit() and fields[1].isdigit() and fields[2] in ("-1", "0")):
             raise TopologyError(f"{where}: {line[:80]!r}; expected 'AS|AS|RELATIONSHIP', -1 or 0")
         graph.add_edge(f"AS{fields[0]}", f"AS{fields[1]}")
     return graph
+
+
+def read_text(data: bytes) -> nx.Graph:
+    """The graph of a text file: SNDlib's native form, or CAIDA's relationships of autonomous systems."""
+    text = data.decode("utf-8-sig")
+    return (_native_sndlib if text.lstrip().startswith(_SNDLIB_NATIVE) else _as_relationships)(text)
 
 
 def read_cch(data: bytes) -> nx.Graph:
@@ -150,7 +176,7 @@ READERS: dict[str, Callable[[bytes], nx.Graph]] = {
     ".graphml": read_graphml,
     ".gml": read_gml,
     ".xml": read_sndlib,
-    ".txt": read_relationships,
+    ".txt": read_text,
     ".cch": read_cch,
     ".intra": read_intra,
 }

@@ -19,6 +19,7 @@ _TOML = (_FILES / "pair.toml").read_text()
 _BRITE = (_FILES / "waxman.brite").read_text()
 _GML = (_FILES / "zoo.gml").read_text()
 _SNDLIB_XML = (_FILES / "sndlib.xml").read_text()
+_SNDLIB_NATIVE = (_FILES / "sndlib.txt").read_text()
 _CCH = (_FILES / "map.cch").read_text()
 _CASES = cases_beside(__file__)
 
@@ -80,7 +81,7 @@ def test_a_note_says_what_is_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_errors_name_file_and_line(tmp_path: Path, form: str, old: str, new: str, message: str) -> None:
-    text = {"toml": _TOML, "brite": _BRITE, "xml": _SNDLIB_XML}[form]
+    text = {"toml": _TOML, "brite": _BRITE, "xml": _SNDLIB_XML, "txt": _SNDLIB_NATIVE}[form]
     assert old in text
     path = _write(tmp_path, f"t.{form}", text.replace(old, new, 1))
     with pytest.raises(TopologyError) as caught:
@@ -139,8 +140,9 @@ def test_gml_of_the_topology_zoo_has_names_places_and_speeds(tmp_path: Path) -> 
     )
 
 
-def test_sndlib_gives_nodes_in_their_places(tmp_path: Path) -> None:
-    found = _loaded(tmp_path, "a.xml", _SNDLIB_XML.replace("ö", "oe"))
+@pytest.mark.parametrize(("name", "text"), [("a.xml", _SNDLIB_XML), ("a.txt", _SNDLIB_NATIVE)])
+def test_both_forms_of_sndlib_give_nodes_in_their_places(tmp_path: Path, name: str, text: str) -> None:
+    found = _loaded(tmp_path, name, text.replace("ö", "oe"))
     nodes = [Node(0, 6.04, 50.76, "Aachen"), Node(1, 6.96, 50.94, "Koeln")]
     assert found == build("a", nodes, [LinkSpec(0, 1)])
 
