@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from router.system import start_module
 
 #: Settings of Spark with which it repeats nothing: a program would be repeated in silence.
 SETTINGS = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts": "1"}
-#: Wall seconds in which a worker must offer a processor, after which no further worker is waited for, and
+#: Wall seconds in which a worker must offer a processor, after which no further worker is waited for (at
+#: least: as long as the last took to come, since all begin together on machines of unequal speed), and
 #: between two looks.
 _ARRIVAL_S, _SETTLED_S, _LOOK_S = 120.0, 5.0, 0.2
 #: Bytes of an answer in one piece: Java has each in one array.
@@ -85,17 +86,22 @@ def everywhere(spark: Session, *program: str, payload: bytes = b"") -> list[Answ
     """
     context = spark.sparkContext
     require_secret(context.getConf(), context.master)
-    found, since = 0, (begin := time.monotonic())
-    while not found or time.monotonic() - since < _SETTLED_S:
-        if time.monotonic() - begin > _ARRIVAL_S:
-            raise SessionError(f"{context.master}: no free processor of a worker within {_ARRIVAL_S:g} s")
-        time.sleep(_LOOK_S)
-        if (now := internals.slots(context)) != found:
-            found, since = now, time.monotonic()
+    if not (found := _wait_for_processors(lambda: internals.slots(context))):
+        raise SessionError(f"{context.master}: no free processor of a worker within {_ARRIVAL_S:g} s")
     try:
         return _run_tasks(context.parallelize(range(found), found), *program, payload=payload)
     except (Py4JError, PySparkException) as error:
         raise failed(error, context.master, None) from error
+
+
+def _wait_for_processors(offered: Callable[[], int]) -> int:
+    """Returns how many processors workers offer once no further worker is waited for; 0: none has come."""
+    found, since = 0, (begin := time.monotonic())
+    while time.monotonic() - since < (max(_SETTLED_S, since - begin) if found else _ARRIVAL_S):
+        time.sleep(_LOOK_S)
+        if (now := offered()) != found:
+            found, since = now, time.monotonic()
+    return found
 
 
 def anywhere(spark: Session, processors: int, *program: str, payload: bytes) -> Answer:

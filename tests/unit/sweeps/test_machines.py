@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 import socket
 import subprocess
+import time
 
 import pytest
 from pyspark import SparkConf
 
 from captures.rundir.inputs import Source
+from captures.spark import machines
 from captures.spark.machines import require_secret
 from captures.spark.session import SessionError
 from router.system import start_module
@@ -37,3 +39,18 @@ def test_a_machine_with_other_code_says_so() -> None:
         machine.stdin.flush()
         assert b"expected that of the driver, 00000000" in machine.stderr.read()
         assert machine.wait() == 3
+
+
+def test_slow_workers_are_waited_for_as_long_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "_SETTLED_S", 0.1)
+    monkeypatch.setattr(machines, "_LOOK_S", 0.01)
+    begin = time.monotonic()
+
+    def offered() -> int:
+        """The first of three workers comes after a second, two half a second later."""
+        passed_s = time.monotonic() - begin
+        return 0 if passed_s < 1 else 1 if passed_s < 1.5 else 3
+
+    assert machines._wait_for_processors(offered) == 3
+    monkeypatch.setattr(machines, "_ARRIVAL_S", 0.1)
+    assert machines._wait_for_processors(lambda: 0) == 0
