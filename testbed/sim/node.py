@@ -7,7 +7,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from captures.rundir import RunLayout
-from router.predicates import Filter
 from router.protocol import events
 from router.protocol.core.layers import Verifier, make_router
 from router.protocol.options import RouterOptions
@@ -19,10 +18,6 @@ from testbed.sim.fabric import Fabric
 if TYPE_CHECKING:
     from router.security.guard import Guard
 
-#: Called with a node and an action of its router for its application.
-ApplicationSink = Callable[
-    [int, events.Deliver | events.Accepted | events.Refused | events.ServiceAction], None
-]
 #: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
 INCARNATION = 1
 
@@ -32,7 +27,7 @@ class SimulatedRouter:
 
     Args:
         seed: of the experiment; the router's jitter is that of the emulated router.
-        sink: handles the actions for the application.
+        sink: handles the actions for the application, with the node.
         verifier: verifies the signatures of others; None: frames need none.
     """
 
@@ -43,7 +38,7 @@ class SimulatedRouter:
         seed: int,
         agenda: Agenda,
         fabric: Fabric,
-        sink: ApplicationSink,
+        sink: Callable[[int, Any], None],
         verifier: Verifier | None = None,
     ) -> None:
         self.node = node
@@ -76,10 +71,6 @@ class SimulatedRouter:
 
     def counters(self) -> dict[str, Any]:
         return self._fabric.router_counters(self.node, self.core.counters)
-
-    def table(self, filter_text: Callable[[Filter], str]) -> list[dict[str, Any]]:
-        """Returns the rows of the routing table in the form of logs/tables.json."""
-        return [row.as_json(filter_text) for row in self.core.rows()]
 
 
 def guard_of(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:

@@ -233,7 +233,8 @@ class Simulation:
         write_switches_counters(run, self.fabric.switch_counters())
         # Tables of many routers have the same filters.
         texts = cache(format_filter)
-        write_routing_tables(run, ((router.node, router.table(texts)) for router in self.routers))
+        tables = ((each.node, [row.as_json(texts) for row in each.core.rows()]) for each in self.routers)
+        write_routing_tables(run, tables)
         self._captures.finish()
 
     def close(self) -> None:
