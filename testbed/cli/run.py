@@ -115,18 +115,19 @@ def run_command(arguments: Namespace) -> int:
 @contextmanager
 def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progress) -> Iterator[_Place]:
     """Yields the place of one network over the machines of a cluster."""
-    from testbed.emulation.machines.sites import Machine, Sites
+    from testbed.emulation.machines.cut import shares
+    from testbed.emulation.machines.sites import Machine, Sites, require_own
     from testbed.evaluation.sweeps.machines import cleaned, machines_for
 
     with machines_for(experiment, arguments.master, progress.note) as (spark, checked), cleaned(checked):
         machines = sorted(map(Machine.of, checked.answers))[: len(experiment.topology.nodes)]
-        if used := ", ".join(str(each) for each in machines if not each.free):
-            raise MachineError(f"another run has {used}")
+        require_own(machines)
+        nodes = shares(experiment.topology, [each.processors for each in machines])
         kernel = all(each.datapath == "kernel" for each in machines)
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
-        yield chosen, partial(Sites, spark, machines)
+        yield chosen, partial(Sites, spark, machines, nodes)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:

@@ -113,9 +113,7 @@ class ClockFit:
         return int(self._since[1]) + round(passed)
 
     def to_driver(self, wall_ns: Int64s) -> Int64s:
-        """The driver's wall clock at times of the machine's; raises RunError if a wall clock was set."""
-        if self.steps:
-            raise RunError("; ".join(self.steps))
+        """The driver's wall clock at times of the machine's."""
         passed = np.interp(wall_ns - self._best.wall_ns - self._since[1], self._other, self._own)
         own: Int64s = self._since[0] + self._best.own_wall_ns + np.rint(passed).astype(np.int64)
         return own
@@ -170,7 +168,7 @@ class Clocks(Thread):
 def map_files(part: RunLayout, run: RunLayout, fit: ClockFit) -> None:
     """Copies the files with wall times of a part into the run folder, mapped, each whole or not at all.
 
-    Raises RunError if a wall clock was set. What is not a recording, where recordings are, stays as it is.
+    What is not a recording, where recordings are, stays as it is.
     """
     for mapped, *folders in (
         (_map_log, part.applications_folder, part.service_folder, part.routers_folder),

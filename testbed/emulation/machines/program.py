@@ -2,18 +2,20 @@
 
 Standard input has what `Host.serve` needs, pickled. The program relays the sockets of its routers to the
 driver, and the controller's socket from there, over mutual TLS, and lets the driver call its site. It
-outlives the task of Spark, which ends with that of another machine: it ends when the driver closes the
-connection on which it reports, or has said nothing for ten seconds. Then it takes down what is left, and
-removes its files.
+outlives the task of Spark, which ends with that of another machine: it ends when the driver says a word on
+the connection on which it reports, closes it, or has said nothing for ten seconds. Then it takes down what is
+left, removes its files, and says there what it could not (a line of JSON, a list of sentences).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from captures.rundir import RunLayout
@@ -67,7 +69,7 @@ class Host:
         self._inputs = set[str]()
 
     def serve(self, driver: tuple[str, int], trusted: bytes) -> None:
-        """Reports to the driver, and carries out its calls until it has gone.
+        """Reports to the driver, carries out its calls until it has gone, and ends.
 
         Args:
             driver: address and port of its relay.
@@ -85,10 +87,14 @@ class Host:
             connection.connect(str(report))
             connection.sendall(f"{self._address} {relay.port}\n".encode())
             try:
-                while connection.recv(1 << 12):
-                    pass
+                while (said := connection.recv(1 << 12)) and not said.strip():
+                    pass  # a sign of life
             except OSError:
                 put("the driver does not answer", file=sys.stderr)
+            with suppress(OSError):  # it has gone for good
+                connection.sendall(json.dumps(self.end()).encode() + b"\n")
+                while connection.recv(1 << 12):
+                    pass  # the relay, which ends with this process, has the line until the driver closes
 
     def make(
         self, experiment: Experiment, inputs: Mapping[str, bytes], datapath: str, incarnation: int
@@ -126,12 +132,13 @@ class Host:
             file.seek(start)
             return file.read(_PIECE)
 
-    def end(self) -> None:
-        """Removes all parts that are left, and the state."""
+    def end(self) -> list[str]:
+        """Removes all parts that are left, and the state; returns sentences about what it could not."""
         site = getattr(self, "site", None)
         kills = {part: partial(site.end, part) for part in ("routers", "captures")} if site else {}
         stop = site.stop if site else (lambda: None)
-        remove_run(self._state, kills, stop, lambda text: put(text, file=sys.stderr))
+        remove_run(self._state, kills, stop, (notes := list[str]()).append)
+        return notes
 
 
 def main() -> int:
@@ -149,8 +156,9 @@ def main() -> int:
         host = Host(*share)
         try:
             host.serve(driver, trusted)
-        finally:
-            host.end()
+        finally:  # it has not begun to serve, or ends by a signal
+            for note in host.end():
+                put(note, file=sys.stderr)
     return 0
 
 

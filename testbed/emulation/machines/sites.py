@@ -26,7 +26,7 @@ from router.clock import NS, Piece
 from router.records.json_file import write_json
 from testbed.emulation.machines.calls import Each, Remote
 from testbed.emulation.machines.clocks import Clocks, map_files
-from testbed.emulation.machines.cut import shares, tunnels
+from testbed.emulation.machines.cut import tunnels
 from testbed.emulation.machines.program import ALIVE_S, DEAD_S, REPORT, SITE
 from testbed.emulation.machines.relay import CLOCK, Relay, make_identity
 from testbed.emulation.network.calibration import Span
@@ -34,13 +34,13 @@ from testbed.emulation.network.namespaces import allow_descriptors
 from testbed.emulation.network.tunnels import FULL_FRAME, NEEDED_MTU, PORT
 from testbed.emulation.run.governor import FOLLOWED_LEAD_S, EmulationClock
 from testbed.experiments.config import Experiment
-from testbed.support.errors import InputError, RunError
+from testbed.support.errors import InputError, MachineError, RunError
 from testbed.support.processes import Steps
 from testbed.support.run_state import CONTROLLER, STATE_ROOT, RunState
 
 _PROGRAM = "testbed.emulation.machines.program"
-#: Wall seconds until a machine that Spark was asked to start a program on has reported, and until the
-#: programs have ended.
+#: Wall seconds until a machine that Spark was asked to start a program on has reported, and until a program
+#: has ended.
 _REPORT_S, _END_S = 120.0, 60.0
 
 
@@ -72,12 +72,22 @@ class Machine(NamedTuple):
         return f"{self.name} ({self.address})"  # clones share the name
 
 
+def require_own(machines: Sequence[Machine]) -> None:
+    """Raises MachineError if another run has a machine, or machines share an IP address."""
+    if used := ", ".join(str(each) for each in machines if not each.free):
+        raise MachineError(f"another run has {used}")
+    addresses = [each.address for each in machines]
+    if shared := ", ".join(str(each) for each in machines if addresses.count(each.address) > 1):
+        raise MachineError(f"{shared}: expected an IP address for each (`--host` of the worker)")
+
+
 class Sites:
     """The sites of a run; methods and attributes are those of `testbed.emulation.run.site.Site`.
 
     Args:
         spark: a session on the cluster.
-        machines: of the cluster, at most as many as nodes.
+        machines: of the cluster.
+        nodes: those of each machine, ascending.
         experiment, run, state, clock, datapath, incarnation: as of `Site`.
     """
 
@@ -90,6 +100,7 @@ class Sites:
         self,
         spark: Session,
         machines: Sequence[Machine],
+        nodes: Sequence[Sequence[int]],
         experiment: Experiment,
         run: RunLayout,
         state: RunState,
@@ -100,13 +111,12 @@ class Sites:
         self._spark, self._machines = spark, machines
         self._run, self._state, self._clock = run, state, clock
         self._made = experiment, datapath, incarnation
-        #: By machine.
-        self._nodes = shares(experiment.topology, [each.processors for each in machines])
-        self._at = {node: each for each, nodes in zip(machines, self._nodes, strict=True) for node in nodes}
+        self._nodes = nodes
+        self._at = {node: each for each, own in zip(machines, nodes, strict=True) for node in own}
         # Calls of two threads to all machines, and the program of Spark.
         self._pool = ThreadPoolExecutor(2 * len(machines) + 1)
         #: The connections on which machines have reported.
-        self._reports: list[socket.socket] = []
+        self._reports: dict[Machine, socket.socket] = {}
         #: By machine; one that is lost is left out.
         self._remotes: dict[Machine, Remote] = {}
         self._announcing, self._over = threading.Lock(), threading.Event()
@@ -119,7 +129,7 @@ class Sites:
         ports, folder = self._start_programs(), self._state.switches  # which only root may enter
         remotes, clocks = {}, {}
         for machine, nodes in zip(self._machines, self._nodes, strict=True):
-            place = machine.address, ports[machine.address]
+            place = machine.address, ports[machine]
             path, clock = folder / str(machine), folder / f"clock-{nodes[0]}"
             forwards = {self._state.socket(node): (*place, f"r{node}") for node in nodes}
             self._relay.add({}, {path: (*place, SITE), clock: (*place, CLOCK), **forwards})
@@ -150,7 +160,7 @@ class Sites:
 
     def _require_clocks(self) -> None:
         for machine, error in self._clocks.lost.items():
-            raise RunError(f"the clock of {machine} does not answer: {error!r}")
+            raise RunError(f"{machine} does not answer: {error!r}")
 
     def _require_whole_frames(self) -> None:
         """Raises RunError if a tunnel does not carry the largest frame of a host."""
@@ -164,8 +174,8 @@ class Sites:
                 f" {NEEDED_MTU}, which is {mtu} there"
             )
 
-    def _start_programs(self) -> dict[str, int]:
-        """Starts the program on each machine; returns the ports of their relays, by address."""
+    def _start_programs(self) -> dict[Machine, int]:
+        """Starts the program on each machine; returns the ports of their relays."""
         trusted = b"".join(each.certificate for each in self._machines) + make_identity(STATE_ROOT)
         places = {node: machine.address for node, machine in self._at.items()}
         ends = tunnels(self._made[0].topology, places, self._state.tag)
@@ -173,7 +183,7 @@ class Sites:
             each.key: (each.address, nodes, ends[each.address])
             for each, nodes in zip(self._machines, self._nodes, strict=True)
         }
-        ports: dict[str, int] = {}
+        ports, at = dict[Machine, int](), {each.address: each for each in self._machines}
         listener = socket.socket(socket.AF_UNIX)
         with listener:
             report = self._state.switches / REPORT
@@ -187,21 +197,22 @@ class Sites:
             self._task = self._pool.submit(everywhere, self._spark, _PROGRAM, payload=order)
             threading.Thread(target=self._stay_alive, daemon=True).start()
             until = time.monotonic() + _REPORT_S
-            while names := [str(each) for each in self._machines if each.address not in ports]:
+            while names := [str(each) for each in self._machines if each not in ports]:
                 if self._task.done() or time.monotonic() > until:
-                    raise RunError("; ".join([f"no report from {', '.join(names)}", *self._ended()]))
+                    why = [f"no report from {', '.join(names)}", *self._ended(), *_complaints(self._task)]
+                    raise RunError("; ".join(why))
                 with suppress(OSError, ValueError):  # a connection that fails has no report
                     connection = listener.accept()[0]
                     connection.settimeout(DEAD_S)
                     address, port = connection.makefile("r").readline().split()
-                    ports[address] = int(port)
-                    self._reports.append(connection)
+                    ports[at[address]] = int(port)
+                    self._reports[at[address]] = connection
         return ports
 
     def _stay_alive(self) -> None:
         """Tells the machines that the driver is there, as long as it is."""
         while not self._over.wait(ALIVE_S):
-            for connection in [*self._reports]:
+            for connection in [*self._reports.values()]:
                 with suppress(OSError):  # the machine is lost: calls to it find that out
                     connection.sendall(b"\n")
 
@@ -231,12 +242,10 @@ class Sites:
         """Raises RunError or CaptureError if a part, or a machine, has ended by itself."""
         self._relay.check()
         self._require_clocks()
-        if self._task.done():
-            raise RunError("; ".join(_complaints(self._task)) or "the machines have ended the run")
         self._each.check()
 
     def lost(self) -> PartName | None:
-        """Returns as `Site.lost`; "run": a machine does not answer, which is left out from now on."""
+        """Returns as `Site.lost`; a machine that does not answer is left out from now on."""
         found: PartName | None = None
         for machine, host in self._hosts.items():
             try:
@@ -282,7 +291,7 @@ class Sites:
         """Takes the networks down, fetches the files, and ends the programs.
 
         Raises:
-            RunError: a machine has not done so.
+            RunError: a machine has not done so, or a wall clock was set.
         """
         steps = Steps()
         if self._remotes:
@@ -310,7 +319,7 @@ class Sites:
             _add_lists(part, self._run)
 
     def _write_clocks(self) -> None:
-        found = []
+        found, steps = [], dict[str, None]()
         for machine, nodes in zip(self._machines, self._nodes, strict=True):
             fit, now_ns = self._clocks.fit(machine), np.array([time.time_ns()])
             found.append(
@@ -322,17 +331,27 @@ class Sites:
                     bound_s=fit.bound_ns / NS,
                 )
             )
+            steps |= dict.fromkeys(fit.steps)
         write_manifest(self._run, Manifest(**{**read_manifest(self._run), "machines": found}))
+        if steps:
+            raise RunError("; ".join(steps))
 
     def _ended(self) -> list[str]:
-        """Ends the programs, and returns what they have said at their end."""
+        """Ends the programs that have reported; returns what they have not removed, and which are lost."""
         self._over.set()
-        for connection in self._reports:
-            connection.close()
-        if (task := vars(self).pop("_task", None)) is None:
-            return []
-        wait([task], _END_S)
-        return _complaints(task)
+        for connection in self._reports.values():
+            with suppress(OSError):
+                connection.sendall(b"end\n")
+        found = []
+        while self._reports:
+            machine, connection = self._reports.popitem()
+            said = ""
+            with connection, suppress(OSError):
+                connection.settimeout(_END_S)
+                said = connection.makefile().readline()
+            lost = ["has not ended the run; `cbcb clean --master` removes what is left there"]
+            found += [f"{machine}: {each}" for each in (json.loads(said) if said else lost)]
+        return found
 
 
 def _add_lists(part: RunLayout, run: RunLayout) -> None:
@@ -348,9 +367,10 @@ def _add_lists(part: RunLayout, run: RunLayout) -> None:
 
 
 def _complaints(task: Future[list[Answer]]) -> list[str]:
-    """Returns what the programs, which may go on, have said at their end."""
+    """Returns what the programs that have not reported have said at their end."""
+    wait([task], _END_S)
     if not task.done():
-        return [f"the machines have not ended the run after {_END_S:g} s; `cbcb clean --master` does"]
+        return ["Spark has not ended them"]
     if (error := task.exception()) is not None:
         return [str(error)]
-    return [f"{each.name}: {each.errors}" for each in task.result() if each.errors]
+    return [f"{each.name}: {each.errors}" for each in task.result() if each.status]
