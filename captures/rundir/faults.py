@@ -7,13 +7,14 @@ that was away cannot have done or written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from captures.rundir import RunLayout
 from captures.rundir.files import Log
 
-PartName = Literal["router", "controller", "captures", "switches", "switch", "database", "application", "run"]
+_Process = Literal["router", "controller", "captures", "switches", "switch", "database", "application"]
+PartName = Literal[_Process, "machine", "tunnel", "run"]
 #: The end of an outage that goes on.
 NEVER_NS = 2**63 - 1
 #: Wall time for which what a router has done may be unwritten (`router.records.json_file.DELAY_S`), with
@@ -27,15 +28,19 @@ class FaultRecord(TypedDict):
     t_ns: Annotated[int, "before the signal, or after the start"]
     at_s: Annotated[float, "experiment seconds"]
     what: Annotated[
-        Literal["stopped", "resumed", "killed", "started", "exhausted", "replenished", "lost"],
+        Literal[
+            "stopped", "resumed", "killed", "started", "exhausted", "replenished", "cut", "joined", "lost"
+        ],
         "`started`: a part that was killed works again; `exhausted`, `replenished`: it has no free file "
-        "descriptor, and has some again; `lost`: it ended by itself, or not as planned, and the run with it",
+        "descriptor, and has some again; `cut`, `joined`: a tunnel loses all frames, and carries them again; "
+        "`lost`: it ended by itself, or not as planned, and the run with it",
     ]
     part: Annotated[
         PartName, "the part; `run`: the user interrupted the run, or which part was lost is not known"
     ]
     node: NotRequired[Annotated[int, "node of the part, of which a run has several"]]
     app: NotRequired[Annotated[str, "name of the application"]]
+    link: NotRequired[Annotated[str, "link of the tunnel, by its nodes, such as `0-1`"]]
     why: NotRequired[Annotated[str, "of a part that was lost: the error"]]
 
 
@@ -90,10 +95,15 @@ def delays(faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:
     Returns:
         from, to (wall clock, ns).
     """
-    ends: dict[tuple[str, str], Literal["resumed", "started"]] = {
-        ("router", "stopped"): "resumed",
-        ("database", "killed"): "started",
-    }
+    return _intervals(faults, {("router", "stopped"): "resumed", ("database", "killed"): "started"})
+
+
+def cuts(faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:
+    """The intervals in which a tunnel lost all frames; as `delays`."""
+    return _intervals(faults, {("tunnel", "cut"): "joined"})
+
+
+def _intervals(faults: Sequence[FaultRecord], ends: Mapping[tuple[str, str], str]) -> list[tuple[int, int]]:
     return [
         (record["t_ns"], _next(faults[number:], ends[key], record))
         for number, record in enumerate(faults)
@@ -134,8 +144,8 @@ def lost_parts(faults: Iterable[FaultRecord]) -> list[FaultRecord]:
 
 def _next(faults: Iterable[FaultRecord], what: str, of: FaultRecord) -> int:
     """The time at which a part is next in a state; NEVER_NS: not in the log."""
-    same = (of["part"], of.get("node"))
+    same = (of["part"], of.get("node"), of.get("link"))
     for record in faults:
-        if record["what"] == what and (record["part"], record.get("node")) == same:
+        if record["what"] == what and (record["part"], record.get("node"), record.get("link")) == same:
             return record["t_ns"]
     return NEVER_NS

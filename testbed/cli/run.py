@@ -15,6 +15,7 @@ from captures.rundir import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_page, add_runs, load
 from testbed.emulation.network.namespaces import require_backlog
 from testbed.experiments.config import Experiment
+from testbed.experiments.events.parts import check_machines
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
 from testbed.support.usage import start_again_in_huge_pages
@@ -123,6 +124,7 @@ def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progr
         machines = sorted(map(Machine.of, checked.answers))[: len(experiment.topology.nodes)]
         require_own(machines)
         nodes = shares(experiment.topology, [each.processors for each in machines])
+        check_machines(experiment.events, experiment.topology, nodes)
         kernel = all(each.datapath == "kernel" for each in machines)
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")

@@ -16,7 +16,8 @@ from router.wire.header import HOST_PORT
 from testbed.controller import events
 from testbed.controller.distribution import Distribution
 from testbed.controller.trees import LAYERS, broadcast_tables
-from testbed.experiments.events.network import Ends, NetworkState
+from testbed.experiments.events import Ends
+from testbed.experiments.events.network import NetworkState
 from testbed.sim import EPOCH_NS, NS, Agenda, Alarm
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos import Link, Topology

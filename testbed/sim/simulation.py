@@ -67,7 +67,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
         MachineError: its file system is full.
     """
     if parts := [event.action for event in experiment.events if isinstance(event, PartFault)]:
-        raise InputError(f"{parts[0]}: a simulation has no processes; `cbcb run` has them")
+        raise InputError(f"{parts[0]}: a simulation has no processes and machines; `cbcb run` has them")
     run_dir = new_run_folder(runs, experiment.name).resolve()
     progress.note(f"run folder: {run_dir}")
     topology = experiment.topology

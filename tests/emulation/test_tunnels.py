@@ -107,6 +107,7 @@ def _cost(parts: Sequence[EmulatedNetwork], sender: socket.socket, receiver: soc
 _FAULTS: tuple[Callable[[EmulatedNetwork, bool], object], ...] = (
     lambda part, ends: part.set_link(1, 2, ends),
     lambda part, ends: part.set_node(2, ends),
+    lambda part, ends: part.set_tunnel(1, 2, ends),
     lambda part, ends: part.shape((1, 2), {"loss_percent": None if ends else 100.0}),
 )
 

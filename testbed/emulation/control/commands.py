@@ -25,7 +25,8 @@ from captures.rundir.faults import CommandRecord, append_command
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.experiments.config.events import read_event
 from testbed.experiments.config.schema import Problems
-from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl, links_between
+from testbed.experiments.events import links_between
+from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError, reading
 from topos import Topology

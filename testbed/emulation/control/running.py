@@ -24,7 +24,7 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from router.system import enter_network_namespace
 from testbed.emulation.control.quiescence import quiet_period_s
-from testbed.experiments.events.network import check_joined, links_between
+from testbed.experiments.events import check_joined, links_between
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
 from testbed.support.processes import wait_until

@@ -254,7 +254,7 @@ class Sites:
                 self._clocks.lost.setdefault(machine, OSError("lost"))
         if left := self._remotes.keys() & self._clocks.lost.keys():
             self._remotes = {each: remote for each, remote in self._remotes.items() if each not in left}
-            found = "run"
+            found = "machine"
         return found
 
     @property

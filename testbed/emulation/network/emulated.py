@@ -27,7 +27,8 @@ from testbed.emulation.network import namespaces, shaping
 from testbed.emulation.network.calibration import Counted, Span, read_counters
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, SwitchDaemons, switches_per_daemon
 from testbed.emulation.network.tunnels import Probes, Tunnel
-from testbed.experiments.events.network import Ends, NetworkState, links_between
+from testbed.experiments.events import Ends, links_between
+from testbed.experiments.events.network import NetworkState
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import host_device, host_name, port_device
@@ -422,6 +423,16 @@ class EmulatedNetwork:
         up = self.state.is_up(link)
         ends = self._ends(link)
         _set(reversed(ends) if up else ends, up)
+
+    def set_tunnel(self, u: int, v: int, up: bool) -> None:
+        """Lets the tunnel of a link carry the frames that leave here, or lose them in silence.
+
+        Its device stays up, and captures see the frames; VXLAN has no machine to send them to.
+        """
+        (link,) = links_between(self.topology, (u, v))
+        if tunnel := self._tunnels.get(link.index):
+            line = f"type vxlan remote {tunnel.remote if up else '0.0.0.0'}"
+            self._apply(((node, f"link set {device} {line}") for node, device in shaping.ends(link)), _IP)
 
     def stop(self) -> None:
         """Takes the network down.

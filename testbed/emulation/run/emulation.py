@@ -46,6 +46,7 @@ from testbed.emulation.run.site import Site, barrier_s
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
+from testbed.experiments.events.parts import check_machines
 from testbed.experiments.workload.driver import Driver, TimedAction
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import members_of
@@ -105,7 +106,7 @@ def emulate(
         BringUpError: a part failed while the network was brought up; the run folder is kept.
         PartLostError: a part died while the workload was played; the run folder can be accounted for.
         RunError: the network could not be taken down in order; the run folder is kept.
-        InputError: the path of `runs` is not in UTF-8.
+        InputError: the path of `runs` is not in UTF-8, or an event needs several machines.
         MachineError: the file system of the run folder is full.
         KeyboardInterrupt: the user stopped the emulation; the run folder can be accounted for, and the
             message names the command. In the bring-up, it is a BringUpInterrupted.
@@ -114,6 +115,8 @@ def emulate(
         str(runs.resolve()).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{str(runs)!a}: the name is not in UTF-8, as paths of an emulation are") from error
+    if site is Site:
+        check_machines(experiment.events, experiment.topology)
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
         progress.note(f"run folder: {run_dir}")

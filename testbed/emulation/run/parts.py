@@ -23,7 +23,14 @@ from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.processes import Controller
 from testbed.emulation.run.site import Site
 from testbed.experiments.events import Event
-from testbed.experiments.events.parts import ApplicationKill, DescriptorsExhausted, PartFault, Restart, Stop
+from testbed.experiments.events.parts import (
+    ApplicationKill,
+    DescriptorsExhausted,
+    PartFault,
+    Restart,
+    Stop,
+    TunnelDown,
+)
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import RunError
 from testbed.support.processes import Steps
@@ -76,9 +83,12 @@ class RunningParts:
         """Kills a process (SIGKILL), or removes a switch; a part that is away already stays as it is."""
         if (part, node) in self._back:
             return
-        if part == "captures":
+        if part in ("captures", "machine"):  # the run ends with it
             self._note("killed", part, node)
-            self._signal(part, node, signal.SIGKILL)
+            if node is None:
+                self._signal(part, node, signal.SIGKILL)
+            else:
+                self.site.at(node).kill_machine()
             return
         self.watch.excuse()
         self._note("killed", part, node)
@@ -141,6 +151,15 @@ class RunningParts:
                 self.site.at(node).replenish(node, limits)
             self._note("replenished", "router", node)
 
+    def cut(self, link: tuple[int, int]) -> None:
+        """Has the tunnel of a link lose all frames."""
+        self._note("cut", "tunnel", link=link)
+        self.site.network.set_tunnel(*link, up=False)
+
+    def join(self, link: tuple[int, int]) -> None:
+        self.site.network.set_tunnel(*link, up=True)
+        self._note("joined", "tunnel", link=link)
+
     def kill_application(self, node: int, app: str) -> None:
         self._note("killed", "application", node, app)
         self.driver.kill((node, app))
@@ -182,13 +201,15 @@ class RunningParts:
         self,
         what: str,
         part: PartName,
-        node: int | None,
+        node: int | None = None,
         app: str | None = None,
         moment: _Moment | None = None,
+        link: tuple[int, int] | None = None,
     ) -> None:
         t_ns, at_s = moment or self._moment()
         record = {"t_ns": t_ns, "at_s": at_s, "what": what, "part": part}
-        record |= {name: value for name, value in (("node", node), ("app", app)) if value is not None}
+        where = ("node", node), ("app", app), ("link", link and "-".join(map(str, link)))
+        record |= {name: value for name, value in where if value is not None}
         append_fault(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
 
 
@@ -209,6 +230,9 @@ def _steps(fault: PartFault) -> Iterator[tuple[float, Callable[[RunningParts], N
             yield fault.ends_s, lambda parts: parts.resume(part, node)
         case ApplicationKill(node=router, app=app):
             yield fault.at_s, lambda parts: parts.kill_application(router, app)
+        case TunnelDown(link=link):
+            yield fault.at_s, lambda parts: parts.cut(link)
+            yield fault.ends_s, lambda parts: parts.join(link)
         case _:
             yield fault.at_s, lambda parts: parts.kill(part, node)
             if isinstance(fault, Restart):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -254,6 +255,10 @@ class Site:
     def replenish(self, node: int, limits: tuple[int, int]) -> None:
         """Ends `exhaust`; raises the same errors."""
         resource.prlimit(self.routers.pids[node], resource.RLIMIT_NOFILE, limits)
+
+    def kill_machine(self) -> None:
+        """Kills this process, and with it all that it has started: what a power cut leaves of a machine."""
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def memory_bytes(self) -> float:
         """Returns the memory of all routers, proportional set sizes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from router.options import SECONDS_MAX, Unit, option, options_of
 from router.predicates.parser import parse_message, parse_predicate
-from topos import Topology
+from topos import Link, Topology
 
 if TYPE_CHECKING:
     from router.predicates import Value
@@ -71,6 +71,36 @@ class OfNode(Event):
 
     def check(self, topology: Topology) -> Iterator[Problem]:
         yield from check_node(self.node, topology)
+
+
+#: The nodes at the ends of a link; None: of all links.
+Ends = tuple[int, int] | None
+#: The most neighbours or links that an error names.
+NAMED = 10
+
+
+def links_between(topology: Topology, ends: Ends) -> list[Link]:
+    return [link for link in topology.links if ends is None or {link.u, link.v} == set(ends)]
+
+
+def check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
+    """Yields a problem if no link joins two nodes."""
+    u, v = ends
+    if not links_between(topology, ends):
+        if max(u, v) >= len(topology.nodes):
+            yield "link", f"there is no node {max(u, v)}; expected 0 to {len(topology.nodes) - 1}"
+            return
+        near = [topology.label(each) for each in sorted(topology.neighbours(u).values())]
+        joined = ", ".join(near[:NAMED]) + (f" and {len(near) - NAMED} more" if near[NAMED:] else "")
+        yield "link", f"nodes {u} and {v} are not joined; {u} is joined to {joined or 'no node'}"
+
+
+@dataclass(frozen=True)
+class OfLink(Event):
+    link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link.", node=True))
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        yield from check_joined(self.link, topology)
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
-from router.options import option, setting
+from router.options import setting
 from router.registry import Registry
-from testbed.experiments.events import ApplicationEvent, Event, OfNode, Problem, duration
+from testbed.experiments.events import (
+    ApplicationEvent,
+    Ends,
+    Event,
+    OfLink,
+    OfNode,
+    Problem,
+    check_joined,
+    duration,
+    links_between,
+)
 from testbed.experiments.events.parts import PartFault
 from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
-
-#: The nodes at the ends of a link; None: of all links.
-Ends = tuple[int, int] | None
-
-
-def links_between(topology: Topology, ends: Ends) -> list[Link]:
-    return [link for link in topology.links if ends is None or {link.u, link.v} == set(ends)]
 
 
 class NetworkControl(Protocol):
@@ -88,31 +91,7 @@ def steps_of(events: Iterable[Event]) -> list[Step]:
     return steps
 
 
-#: The most neighbours that an error names.
-_NAMED = 10
-
-
-def check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
-    """Yields a problem if no link joins two nodes."""
-    u, v = ends
-    if not links_between(topology, ends):
-        if max(u, v) >= len(topology.nodes):
-            yield "link", f"there is no node {max(u, v)}; expected 0 to {len(topology.nodes) - 1}"
-            return
-        near = [topology.label(each) for each in sorted(topology.neighbours(u).values())]
-        joined = ", ".join(near[:_NAMED]) + (f" and {len(near) - _NAMED} more" if near[_NAMED:] else "")
-        yield "link", f"nodes {u} and {v} are not joined; {u} is joined to {joined or 'no node'}"
-
-
-@dataclass(frozen=True)
-class LinkFault(Fault):
-    link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link.", node=True))
-
-    def check(self, topology: Topology) -> Iterator[Problem]:
-        yield from check_joined(self.link, topology)
-
-
-class LinkDown(LinkFault):
+class LinkDown(OfLink, Fault):
     action = "link_down"
     doc = "The link goes down."
     leads_to = (LINK_DOWN,)
@@ -121,7 +100,7 @@ class LinkDown(LinkFault):
         network.set_link(*self.link, up=False)
 
 
-class LinkUp(LinkFault):
+class LinkUp(OfLink, Fault):
     action = "link_up"
     doc = "The link comes up, unless a node of it is down."
     leads_to = (LINK_UP,)
@@ -131,7 +110,7 @@ class LinkUp(LinkFault):
 
 
 @dataclass(frozen=True)
-class LinkFlap(LinkFault):
+class LinkFlap(OfLink, Fault):
     action = "link_flap"
     doc = "The link goes down and after `down_s` comes up, unless a node of it is down."
     leads_to = (LINK_DOWN, LINK_UP)

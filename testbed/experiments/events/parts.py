@@ -6,12 +6,14 @@ from where oracle and accounting know of them. A simulation has no processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.rundir.faults import PartName
-from testbed.experiments.events import Event, OfApplication, OfNode, duration
+from testbed.experiments.events import NAMED, Event, OfApplication, OfLink, OfNode, duration
+from testbed.support.errors import InputError
+from topos import Topology
 
 
 class PartFault(Event):
@@ -138,6 +140,50 @@ class ApplicationKill(OfApplication, PartFault):
         "being sent, and it does nothing more."
     )
     part = "application"
+
+
+class MachineLost(OfNode, PartFault):
+    action = "machine_lost"
+    doc = (
+        "All processes of the run on the machine that carries the node are killed (SIGKILL): the run ends "
+        "there, and is accounted for up to it. Only in a network over machines."
+    )
+    part = "machine"
+
+
+@dataclass(frozen=True)
+class TunnelDown(OfLink, PartFault):
+    action = "tunnel_down"
+    doc = (
+        "The tunnel of a link between machines loses all frames, both ways, for `down_s`; its devices stay "
+        "up, and nobody tells the controller. Only in a network over machines that is cut there."
+    )
+    part = "tunnel"
+
+    down_s: float = field(metadata=duration("How long the link is down."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.down_s
+
+
+def check_machines(events: Iterable[Event], topology: Topology, shares: Sequence[Sequence[int]] = ()) -> None:
+    """Raises InputError for a fault of a machine, or of a tunnel, that the run does not have.
+
+    Args:
+        shares: nodes of each machine; none: one machine has the network to itself.
+    """
+    at = {node: number for number, share in enumerate(shares) for node in share}
+    cut = {(link.u, link.v) for link in topology.links if at.get(link.u) != at.get(link.v)}
+    for event in events:
+        if isinstance(event, MachineLost | TunnelDown) and not shares:
+            where = "a network over machines (`cbcb run --master`)"
+        elif isinstance(event, TunnelDown) and not {event.link, event.link[::-1]} & cut:
+            named = [f"{u}-{v}" for u, v in sorted(cut)[:NAMED]]
+            where = f"a link between machines: {', '.join(named) or 'there is none'}"
+        else:
+            continue
+        raise InputError(f"{event.action} at {event.at_s:g} s: expected {where}")
 
 
 def check_switches(events: Sequence[Event]) -> Iterator[str]:

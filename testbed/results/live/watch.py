@@ -126,7 +126,7 @@ class Watcher:
             self.state.take_service(follower.read())
         self.state.take_acts((each["at_s"], f"command: {each['command']}") for each in self._commands.read())
         self.state.take_acts(
-            (each["at_s"], f"{each['part']} {each.get('node', '')} {each['what']}")
+            (each["at_s"], f"{each['part']} {each.get('node', each.get('link', ''))} {each['what']}")
             for each in self._faults.read()
         )
         self.state.judge_until(now_ns)

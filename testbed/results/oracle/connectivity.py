@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import networkx as nx
 
 from captures.rundir.epochs import SWITCH_CONNECTED, SWITCH_DISCONNECTED, Epochs, epochs
-from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
+from captures.rundir.faults import NEVER_NS, FaultRecord, cuts, killed_routers, lost_parts
 from topos import Topology
 
 #: Source, destination, indices of the links that are down, nodes that are down -> whether the hop limit of a
@@ -83,8 +83,8 @@ def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
 
 def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:
-    """Returns the intervals in which a router or switches that were killed could lose messages, and the time
-    from a little before a part was lost on.
+    """Returns the intervals in which a router or switches that were killed, or a tunnel, could lose messages,
+    and the time from a little before a part was lost on.
 
     A router is back when an epoch has been committed that answers its restart, and switches when one has that
     answers their absence: a controller that was away at the time learns of it later.
@@ -111,7 +111,7 @@ def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) 
             own = {f"{word} {record.get('node')}" for word in _SWITCH_EVENTS}
             words = own if record["part"] == "switch" else switches
             found.append((record["t_ns"], end(record["t_ns"], words)))
-    return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
+    return found + cuts(faults) + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.faults import lossy_links, read_commands
 from testbed.emulation.control.commands import LINE_LIMIT, Commands
-from testbed.experiments.events.network import Ends
+from testbed.experiments.events import Ends
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from testbed.experiments.events.network import (
     NetworkState,
     steps_of,
 )
-from testbed.experiments.events.parts import PartFault
+from testbed.experiments.events.parts import PartFault, check_machines
 from testbed.experiments.workload import Item
 from testbed.sim.applications import Applications
 from testbed.support.errors import InputError
@@ -213,6 +214,8 @@ def test_a_part_that_goes_comes_back_when_the_event_ends(tmp_path: Path, action:
         "captures_kill": [("kill", "captures", None)],
         "application_kill": [("kill_application", 3, "board")],
         "descriptors_exhausted": [("exhaust", 3), ("replenish", 3)],
+        "machine_lost": [("kill", "machine", 3)],
+        "tunnel_down": [("cut", (1, 2)), ("join", (1, 2))],
     }
     expected = known.get(action, [])
     if not expected:
@@ -229,6 +232,17 @@ def test_a_simulation_has_no_parts(tmp_path: Path, action: str) -> None:
     experiment = _load(tmp_path, HEAD + _section(action, 10))
     with pytest.raises(InputError, match=f"{action}: a simulation has no processes"):
         _simulate(tmp_path, experiment)
+
+
+def test_faults_of_machines_need_them(tmp_path: Path) -> None:
+    for action in ("machine_lost", "tunnel_down"):
+        experiment = _load(tmp_path, HEAD + _section(action, 10))
+        refuse = partial(check_machines, experiment.events, experiment.topology)
+        with pytest.raises(InputError, match=f"^{action} at 10 s: expected a network over machines"):
+            refuse()
+        refuse([(0, 1), (2, 3, 4)])
+    with pytest.raises(InputError, match="between machines: 2-3, 4-0"):
+        refuse([(0, 1, 2), (3, 4)])
 
 
 @pytest.mark.parametrize(("other", "at_s", "refused"), cases_beside(__file__)["other_restarts"])

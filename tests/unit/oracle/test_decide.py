@@ -213,6 +213,9 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     # The kill of another part loses no message; the end of a part is noticed a little later than it came.
     others = [fault(7, "killed", "controller"), fault(9, "lost", "captures")]
     assert outages(events, others) == [(7 * S, NEVER_NS)]
+    cut: Any = [{**fault(t_s, "cut", "tunnel"), "link": link} for t_s, link in ((7, "0-1"), (8, "1-2"))]
+    joined: Any = {**fault(9, "joined", "tunnel"), "link": "1-2"}
+    assert outages(events, [*cut, joined]) == [(7 * S, NEVER_NS), (8 * S, 9 * S)]
     assert merged([(5, 9), (1, 3), (2, 4), (9, 10)]) == [(1, 4), (5, 10)]
 
 
