@@ -14,6 +14,7 @@ import pytest
 from router.system import LIBC
 from tests.support.command import CBCB, STATE, Cbcb, Held, accounted
 from tests.support.hostile_folder import RAN, write_hostile_modules
+from tests.support.machines import Cluster
 from tests.support.paths import ROOT
 
 #: Of unshare(2): a mount namespace. Python 3.11 has neither.
@@ -83,17 +84,19 @@ def cbcb(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     """Starts `cbcb COMMAND ARGS` in a session of its own and in a folder of hostile modules; ends it and
     cleans up afterwards.
 
-    With `small`, the folder of that name in the run folder is a file system of 8 MiB.
+    With `small`, the folder of that name in the run folder is a file system of 8 MiB; with `over`, the
+    command is the driver of machines.
     """
     started: list[Cbcb] = []
     hostile = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(hostile)
 
-    def start(command: str, *arguments: str, small: str | None = None) -> Cbcb:
+    def start(command: str, *arguments: str, small: str | None = None, over: Cluster | None = None) -> Cbcb:
         runs = ["--runs", str(tmp_path)] if command in {"run", "account", "report"} else []
         program = CBCB if small is None else [sys.executable, "-m", "tests.support.small_folder", small, "8"]
         process = subprocess.Popen(
-            [*program, command, *arguments, *runs],
+            [*(over.inside if over else ()), *program, command, *arguments, *runs],
+            env=over.environment if over else None,
             cwd=hostile if small is None else ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

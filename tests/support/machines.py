@@ -49,6 +49,18 @@ class Machine:
         ]
         os.kill(worker, signal.SIGKILL)
 
+    def start_worker(self) -> None:
+        """Starts another worker, and waits until the master knows it."""
+        log = self.folder.with_suffix(".log")
+        log.write_bytes(b"")  # the earlier worker has registered, too
+        (self.folder / "go").write_text("\n")
+        wait_for_line("Successfully registered with master", log)
+
+    def set_up(self, up: bool) -> None:
+        """Joins the machine to the network of the machines, or cuts it off."""
+        link = ["ip", "link", "set", "eth0", "up" if up else "down"]
+        subprocess.run(["nsenter", "--net", "-t", str(self.outside), *link], check=True)
+
     def routers(self) -> list[Path]:
         """Returns the sockets of the routers that are up."""
         return [*Path(f"/proc/{self.outside}/root/run/cbcb").glob("*/r*.sock")]
@@ -98,8 +110,8 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
             part = ["env", f"SPARK_LOCAL_IP={address}", f"TMPDIR={own}", str(SPARK_CLASS)]
             part += [f"org.apache.spark.deploy.{role}", "--host", address, "--webui-port", "0", *arguments]
             # The shell, which is process 1 of a machine, stays when the worker is killed.
-            script = f"hostname {name}; mount -t tmpfs none /run; echo made; read < {own}/go; "
-            script += f"{shlex.join(part)} & sleep inf"
+            script = f"hostname {name}; mount -t tmpfs none /run; echo made; "
+            script += f"while read < {own}/go; do {shlex.join(part)} & done"
             command = ["unshare", "--net", "--mount", "--uts", "--fork", "--kill-child", *options]
             log = folder / f"{name}.log"
             pid = stack.enter_context(process_of([*command, "bash", "-c", script], log))

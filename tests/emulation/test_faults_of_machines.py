@@ -1,0 +1,125 @@
+"""Faults of a network over two machines: what is left, and what the verdict says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.rundir import RunLayout
+from captures.rundir.faults import read_faults
+from testbed.experiments.config.load import find_experiment
+from tests.support.applications import deliveries_so_far
+from tests.support.command import STATE, Cbcb, accounted, left_behind, output_of
+from tests.support.machines import Cluster, Machine, machines
+from tests.support.polling import TIMEOUT, poll, wait_for
+
+pytestmark = pytest.mark.emulation
+
+Start = Callable[..., tuple[Cbcb, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with machines(tmp_path_factory.mktemp("machines"), (1, 1)) as found:
+        yield found
+
+
+@pytest.fixture
+def start(cluster: Cluster, cbcb: Callable[..., Cbcb], tmp_path: Path) -> Start:
+    """Starts a long run of the ring of five, with an event at 60 s; returns it, and its state, when it plays.
+
+    Machine 1 has nodes 1, 2 and 3, machine 2 the others.
+    """
+
+    def run(*event: str) -> tuple[Cbcb, dict[str, Any]]:
+        lines = ["[[events]]", "at_s = 60", *event] if event else []
+        text = find_experiment("ring5").read_text().replace("duration_s = 60", "duration_s = 6000")
+        (file := tmp_path / "ring5.toml").write_text("\n".join([text, *lines]))
+        # No advertisement is under way that a fault could lose.
+        calm = ["--set", "workload.changing_receivers_percent=0"]
+        found = cbcb("run", str(file), *calm, "--master", cluster.url, "--no-account", over=cluster)
+        state = found.state()
+        control = STATE / state["tag"] / "control.sock"
+        poll(lambda: control.exists() or found.process.poll(), 300, "the workload is played")
+        return found, state
+
+    return run
+
+
+def _messages_come(at: Machine) -> None:
+    """Waits until applications of a machine have been delivered further messages."""
+    runs = partial(at.folder.glob, "cbcb-*")
+    before = sum(map(deliveries_so_far, runs()))
+    arrived = f"messages are delivered on {at.name}"
+    poll(lambda: sum(map(deliveries_so_far, runs())) > before + 10 or None, TIMEOUT, arrived)
+
+
+def _wait_until_clean(machines: Sequence[Machine], left: Callable[[str], bool] = bool) -> None:
+    """Waits until nothing remains on machines of what `left` selects."""
+    wait_for(lambda: "; ".join(filter(left, (each for at in machines for each in at.remains()))) or None)
+
+
+def _ended(state: dict[str, Any], faults: list[str], why: str) -> dict[str, Any]:
+    """Returns the summary of a run that has ended early, for which the verdict gives the reason first."""
+    run = RunLayout(Path(state["run_dir"]))
+    summary = accounted(run.path)
+    assert [f"{each['part']} {each['what']}" for each in read_faults(run)] == faults
+    assert summary["verdict"] == "fails"
+    assert re.fullmatch(rf"the run ended at [0-9.]+ s: {why}", summary["verdict_reasons"][0])
+    assert summary["deliveries_decided"] > 0 and summary["frames_by_type"]["MSG"] > 0
+    assert summary["false_negatives_after_convergence"] == 0
+    return summary
+
+
+def test_a_cut_tunnel_and_a_restarted_worker_end_no_run_but_ctrl_c_does(
+    cluster: Cluster, start: Start
+) -> None:
+    run, state = start('action = "tunnel_down"', "link = [3, 4]", "down_s = 60")
+    one, two = cluster.machines
+    _messages_come(two)
+    one.kill_worker()
+    one.start_worker()
+    faults = RunLayout(Path(state["run_dir"])).faults
+    poll(lambda: '"joined"' in faults.read_text() or None, TIMEOUT, "the tunnel carries frames")
+    _messages_come(one)
+    _messages_come(two)
+    run.interrupt()
+    run.ends(130)
+    _wait_until_clean(cluster.machines)
+    summary = _ended(state, ["tunnel cut", "tunnel joined", "run lost"], "its user interrupted it")
+    # No evidence is missing, and none contradicts another; what the tunnel has lost is open.
+    assert len(summary["verdict_reasons"]) == 1, summary["verdict_reasons"]
+    assert summary["false_negatives"] > 0 and summary["deliveries_undecided"] > 0
+
+
+def test_a_machine_that_is_lost_ends_the_run(cluster: Cluster, start: Start) -> None:
+    run, state = start('action = "machine_lost"', "node = 4")
+    run.ends(1)
+    _wait_until_clean(cluster.machines[:1])
+    # Its files are left until the next run there, which is that of the test below.
+    _wait_until_clean(cluster.machines, lambda left: not left.startswith("/"))
+    _ended(state, ["machine killed", "machine lost"], r"m2 \(10.99.0.2\) does not answer.*")
+
+
+def test_the_kill_of_the_driver_leaves_nothing_after_clean(cluster: Cluster, start: Start) -> None:
+    run, state = start()
+    _messages_come(cluster.machines[0])
+    run.kill()
+    run.wait()
+    _wait_until_clean(cluster.machines)
+    assert "removed what 1 dead runs left" in output_of("clean")
+    assert left_behind(state) == []
+
+
+def test_a_machine_without_a_network_takes_its_part_down(cluster: Cluster, start: Start) -> None:
+    run, state = start()
+    _messages_come(cluster.machines[0])
+    cluster.machines[0].set_up(False)
+    run.ends(1, timeout_s=60)
+    _wait_until_clean(cluster.machines)
+    _ended(state, ["machine lost"], r"m1 \(10.99.0.1\) does not answer.*")
