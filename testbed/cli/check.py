@@ -16,7 +16,7 @@ from captures.spark.folder import remove_abandoned
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load, master
 from testbed.cli.prepared import has_room
 from testbed.emulation.network.cleanup import clean_dead_runs
-from testbed.emulation.run.demand import accounting, capacity, demand, estimate, shortages
+from testbed.emulation.run.demand import Estimate, accounting, capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.generate import generate
@@ -38,18 +38,21 @@ def check_arguments(parser: ArgumentParser) -> None:
 
 
 def check_command(arguments: Namespace) -> int:
-    """Prints a summary of a valid experiment, and what its emulation takes of this machine.
+    """Prints a summary of a valid experiment, and what its emulation takes of this machine or of a cluster.
 
     Returns 0, or 3 if this machine lacks something that `cbcb run` needs.
 
     Raises:
         InputError: the experiment has a fault.
-        MachineError: a machine of the cluster that is named cannot emulate it.
+        MachineError: a machine of the cluster that is named cannot emulate it, or carry its share.
     """
     experiment = load(arguments)
     workload = generate(experiment)
     put(describe(experiment, workload))
     made = estimate(experiment, workload)
+    if not arguments.master.startswith("local"):
+        _check_machines(experiment, made, arguments)
+        return 0
     needed = demand(experiment, made)
     ahead = has_room(experiment, arguments.master)
     after = accounting(experiment, made, arguments.engine, arguments.master, prepared=ahead)
@@ -58,23 +61,31 @@ def check_command(arguments: Namespace) -> int:
         put(f"  {heading:11} {text}")
     if (warning := made.warning(experiment)) is not None:
         put(f"warning: {warning}")
-    here = arguments.master.startswith("local")
     # Only root can ask the kernel.
-    lacking = lacking_properties(experiment) if here and os.geteuid() == 0 else None
+    lacking = lacking_properties(experiment) if os.geteuid() == 0 else None
     refused = [] if lacking is None else [lacking]
-    if here and not arguments.force:
+    if not arguments.force:
         refused += shortages(needed, capacity(arguments.runs))
     for reason in refused:
         put(f"refused here: {reason}")
-    if not here:
-        # Spark takes seconds to load.
-        from testbed.evaluation.sweeps.machines import machines_for
-
-        with machines_for(experiment, arguments.master, put):
-            pass
     if refused:
         put("`cbcb simulate` needs none of this")
     return MachineError.status if refused else 0
+
+
+def _check_machines(experiment: Experiment, made: Estimate, arguments: Namespace) -> None:
+    """Prints what each machine of a cluster would carry of one network; raises as `require_parts`."""
+    # Spark takes seconds to load.
+    from testbed.emulation.machines.cut import cut_over, describe_part, require_parts
+    from testbed.evaluation.sweeps.machines import machines_for
+
+    with machines_for(experiment, arguments.master, put) as (_, checked):
+        parts = cut_over(experiment.topology, checked.answers)
+    for machine, nodes in parts.items():
+        for heading, text in describe_part(experiment, made, machine, nodes):
+            put(f"  {heading:11} {text}")
+    if not arguments.force:
+        require_parts(experiment, made, parts, arguments.runs)
 
 
 def topology_arguments(parser: ArgumentParser) -> None:

@@ -63,7 +63,7 @@ def run_command(arguments: Namespace) -> int:
     """
     from testbed.cli.prepared import PreparedConclusion, has_room
     from testbed.emulation.network.cleanup import clean_dead_runs
-    from testbed.emulation.run.demand import demand, estimate, require_capacity
+    from testbed.emulation.run.demand import capacity, demand, estimate, refuse, shortages
     from testbed.emulation.run.emulation import emulate
     from testbed.emulation.run.site import Site
     from testbed.experiments.workload.generate import generate
@@ -77,7 +77,8 @@ def run_command(arguments: Namespace) -> int:
     if here:
         require_machine(experiment)
         if not arguments.force:
-            require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
+            needed = demand(experiment, estimate(experiment, generate(experiment)))
+            refuse(shortages(needed, capacity(arguments.runs)))
         place = nullcontext((choose_datapath(arguments.datapath, experiment.topology, progress), Site))
     else:
         place = _over_machines(experiment, arguments, progress)
@@ -116,20 +117,23 @@ def run_command(arguments: Namespace) -> int:
 @contextmanager
 def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progress) -> Iterator[_Place]:
     """Yields the place of one network over the machines of a cluster."""
-    from testbed.emulation.machines.cut import shares
-    from testbed.emulation.machines.sites import Machine, Sites, require_own
+    from testbed.emulation.machines.cut import cut_over, require_own, require_parts
+    from testbed.emulation.machines.sites import Sites
+    from testbed.emulation.run.demand import estimate
     from testbed.evaluation.sweeps.machines import cleaned, machines_for
+    from testbed.experiments.workload.generate import generate
 
     with machines_for(experiment, arguments.master, progress.note) as (spark, checked), cleaned(checked):
-        machines = sorted(map(Machine.of, checked.answers))[: len(experiment.topology.nodes)]
-        require_own(machines)
-        nodes = shares(experiment.topology, [each.processors for each in machines])
-        check_machines(experiment.events, experiment.topology, nodes)
-        kernel = all(each.datapath == "kernel" for each in machines)
+        parts = cut_over(experiment.topology, checked.answers)
+        require_own(parts)
+        check_machines(experiment.events, experiment.topology, [*parts.values()])
+        if not arguments.force:
+            require_parts(experiment, estimate(experiment, generate(experiment)), parts, arguments.runs)
+        kernel = all(each.datapath == "kernel" for each in parts)
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
-        yield chosen, partial(Sites, spark, machines, nodes)
+        yield chosen, partial(Sites, spark, parts)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:

@@ -1,16 +1,121 @@
-"""The share of each machine: as many nodes as its capacity asks for, and few links to other machines."""
+"""The machines of a network, and the share of each: nodes for its processors, few links to other machines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import pickle
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
 import networkx as nx
 
+from captures.spark.machines import Answer
+from testbed.emulation.machines.relay import make_identity
 from testbed.emulation.network.tunnels import Tunnel
+from testbed.emulation.run.demand import Capacity, Estimate, capacity, demand, refuse, shortages, slowness
+from testbed.experiments.config import Experiment
+from testbed.machine.probes import datapath
+from testbed.support.errors import MachineError
+from testbed.support.run_state import STATE_ROOT, whole_machine
+from testbed.terminal.numbers import counted
 from topos import Topology
 
 #: Nodes from which a bisection starts; a single one cuts up to 20 % more links.
 _STARTS = 8
+
+
+class Machine(NamedTuple):
+    """A machine that was checked; what follows the address is its `offer`.
+
+    Attributes:
+        key: see `captures.spark.machines.machine_key`.
+        address: IP address that the other machines reach.
+        certificate: that of its relay, PEM.
+        datapath: "kernel" or "user".
+        free: no other run has the machine.
+        slow: see `Estimate`.
+    """
+
+    key: str
+    name: str
+    address: str
+    certificate: bytes
+    processors: int
+    datapath: str
+    free: bool
+    capacity: Capacity
+    slow: float
+
+    @classmethod
+    def of(cls, answer: Answer) -> Machine:
+        address = socket.gethostbyname(answer.executor.rpartition(":")[0])
+        return cls(answer.key, answer.name, address, *pickle.loads(b"".join(answer.output)))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.address})"  # clones share the name
+
+
+def offer() -> tuple[bytes, int, str, bool, Capacity, float]:
+    """Returns the last fields of `Machine`, of this machine."""
+    has = capacity(Path(tempfile.gettempdir()))  # where the files of a run are until its end
+    with whole_machine() as free:
+        return make_identity(STATE_ROOT), len(os.sched_getaffinity(0)), datapath(), free, has, slowness()
+
+
+def require_own(machines: Collection[Machine]) -> None:
+    """Raises MachineError if another run has a machine, or machines share an IP address."""
+    if used := ", ".join(str(each) for each in machines if not each.free):
+        raise MachineError(f"another run has {used}")
+    addresses = [each.address for each in machines]
+    if shared := ", ".join(str(each) for each in machines if addresses.count(each.address) > 1):
+        raise MachineError(f"{shared}: expected an IP address for each (`--host` of the worker)")
+
+
+def cut_over(topology: Topology, answers: Sequence[Answer]) -> dict[Machine, tuple[int, ...]]:
+    """Returns the nodes of the machines that have answered, at most as many as there are nodes."""
+    machines = sorted(map(Machine.of, answers))[: len(topology.nodes)]
+    return dict(zip(machines, shares(topology, [each.processors for each in machines]), strict=True))
+
+
+def describe_part(
+    experiment: Experiment, work: Estimate, machine: Machine, nodes: Collection[int]
+) -> list[tuple[str, str]]:
+    """Describes the part of a network that a machine carries, as lines of a heading and a text.
+
+    Args:
+        work: of the whole network, on this machine.
+    """
+    links = experiment.topology.links
+    ends = Counter((link.u in nodes) + (link.v in nodes) for link in links)
+    # Either end of a link has half of its work.
+    half_links = max(1, ends[1] + 2 * ends[2]) / max(1, 2 * len(links))
+    own = work.of_part(half_links, machine.processors, machine.slow)
+    cut = f"{counted(ends[1] + ends[2], 'link')}, {ends[1]} of them to other machines"
+    has = f"{counted(machine.processors, 'processor')}; free: {machine.capacity.describe()}"
+    rows = [("machine", f"{machine}: {counted(len(nodes), 'router')}, {cut}"), ("work", own.describe())]
+    rows += [demand(experiment, work, len(nodes)).describe()[0], ("has", has)]
+    return rows if (warning := own.warning(experiment)) is None else [*rows, ("warning", warning)]
+
+
+def require_parts(
+    experiment: Experiment, work: Estimate, parts: Mapping[Machine, Collection[int]], runs: Path
+) -> None:
+    """Refuses a network that a machine is too small for, or this machine, where all files go in the end.
+
+    Raises:
+        MachineError: with a line for each limit.
+    """
+    here = replace(demand(experiment, work), processes=0, memory_bytes=0.0)
+    lines = [f"this machine: {line}" for line in shortages(here, capacity(runs))]
+    for machine, nodes in parts.items():
+        wanted = demand(experiment, work, len(nodes))
+        lines += [f"{machine}: {line}" for line in shortages(wanted, machine.capacity)]
+    refuse(lines)
 
 
 def shares(topology: Topology, capacities: Sequence[float]) -> list[tuple[int, ...]]:

@@ -23,13 +23,12 @@ from captures.spark.folder import process_folder, remove_abandoned
 from captures.spark.machines import machine_key
 from router.clock import Piece
 from testbed.emulation.machines.calls import serve
-from testbed.emulation.machines.relay import Relay, make_identity
+from testbed.emulation.machines.relay import Relay
 from testbed.emulation.network.cleanup import clean_dead_runs, remove_run
 from testbed.emulation.network.tunnels import Tunnel
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.site import Site
 from testbed.experiments.config import Experiment
-from testbed.machine.probes import datapath
 from testbed.support import run_state
 from testbed.support.processes import end_like_ctrl_c, find_administration
 from testbed.support.run_state import CONTROLLER, STATE_ROOT, whole_machine
@@ -41,12 +40,6 @@ ALIVE_S, DEAD_S = 1.0, 10.0
 REPORT, SITE = "report", "site"
 #: Bytes of a file in one piece.
 _PIECE = 1 << 24
-
-
-def offer() -> tuple[bytes, int, str, bool]:
-    """Returns the last fields of `testbed.emulation.machines.sites.Machine`, of this machine."""
-    with whole_machine() as free:
-        return make_identity(STATE_ROOT), len(os.sched_getaffinity(0)), datapath(), free
 
 
 class Host:

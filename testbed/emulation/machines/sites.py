@@ -8,12 +8,12 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from router.clock import NS, Piece
 from router.records.json_file import write_json
 from testbed.emulation.machines.calls import Each, Remote
 from testbed.emulation.machines.clocks import Clocks, map_files
-from testbed.emulation.machines.cut import tunnels
+from testbed.emulation.machines.cut import Machine, tunnels
 from testbed.emulation.machines.program import ALIVE_S, DEAD_S, REPORT, SITE
 from testbed.emulation.machines.relay import CLOCK, Relay, make_identity
 from testbed.emulation.network.calibration import Span
@@ -34,7 +34,7 @@ from testbed.emulation.network.namespaces import allow_descriptors
 from testbed.emulation.network.tunnels import FULL_FRAME, NEEDED_MTU, PORT
 from testbed.emulation.run.governor import FOLLOWED_LEAD_S, EmulationClock
 from testbed.experiments.config import Experiment
-from testbed.support.errors import InputError, MachineError, RunError
+from testbed.support.errors import InputError, RunError
 from testbed.support.processes import Steps
 from testbed.support.run_state import CONTROLLER, STATE_ROOT, RunState
 
@@ -44,50 +44,12 @@ _PROGRAM = "testbed.emulation.machines.program"
 _REPORT_S, _END_S = 120.0, 60.0
 
 
-class Machine(NamedTuple):
-    """A machine that was checked; what follows the address is of `program.offer`.
-
-    Attributes:
-        key: see `captures.spark.machines.machine_key`.
-        address: IP address that the other machines reach.
-        certificate: that of its relay, PEM.
-        datapath: "kernel" or "user".
-        free: no other run has the machine.
-    """
-
-    key: str
-    name: str
-    address: str
-    certificate: bytes
-    processors: int
-    datapath: str
-    free: bool
-
-    @classmethod
-    def of(cls, answer: Answer) -> Machine:
-        address = socket.gethostbyname(answer.executor.rpartition(":")[0])
-        return cls(answer.key, answer.name, address, *pickle.loads(b"".join(answer.output)))
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.address})"  # clones share the name
-
-
-def require_own(machines: Sequence[Machine]) -> None:
-    """Raises MachineError if another run has a machine, or machines share an IP address."""
-    if used := ", ".join(str(each) for each in machines if not each.free):
-        raise MachineError(f"another run has {used}")
-    addresses = [each.address for each in machines]
-    if shared := ", ".join(str(each) for each in machines if addresses.count(each.address) > 1):
-        raise MachineError(f"{shared}: expected an IP address for each (`--host` of the worker)")
-
-
 class Sites:
     """The sites of a run; methods and attributes are those of `testbed.emulation.run.site.Site`.
 
     Args:
         spark: a session on the cluster.
-        machines: of the cluster.
-        nodes: those of each machine, ascending.
+        parts: the nodes of each machine.
         experiment, run, state, clock, datapath, incarnation: as of `Site`.
     """
 
@@ -99,8 +61,7 @@ class Sites:
     def __init__(
         self,
         spark: Session,
-        machines: Sequence[Machine],
-        nodes: Sequence[Sequence[int]],
+        parts: Mapping[Machine, Sequence[int]],
         experiment: Experiment,
         run: RunLayout,
         state: RunState,
@@ -108,13 +69,12 @@ class Sites:
         datapath: str,
         incarnation: int,
     ) -> None:
-        self._spark, self._machines = spark, machines
+        self._spark, self._nodes = spark, parts
         self._run, self._state, self._clock = run, state, clock
         self._made = experiment, datapath, incarnation
-        self._nodes = nodes
-        self._at = {node: each for each, own in zip(machines, nodes, strict=True) for node in own}
+        self._at = {node: machine for machine, nodes in parts.items() for node in nodes}
         # Calls of two threads to all machines, and the program of Spark.
-        self._pool = ThreadPoolExecutor(2 * len(machines) + 1)
+        self._pool = ThreadPoolExecutor(2 * len(parts) + 1)
         #: The connections on which machines have reported.
         self._reports: dict[Machine, socket.socket] = {}
         #: By machine; one that is lost is left out.
@@ -128,7 +88,7 @@ class Sites:
         allow_descriptors(len(self._at))
         ports, folder = self._start_programs(), self._state.switches  # which only root may enter
         remotes, clocks = {}, {}
-        for machine, nodes in zip(self._machines, self._nodes, strict=True):
+        for machine, nodes in self._nodes.items():
             place = machine.address, ports[machine]
             path, clock = folder / str(machine), folder / f"clock-{nodes[0]}"
             forwards = {self._state.socket(node): (*place, f"r{node}") for node in nodes}
@@ -176,14 +136,11 @@ class Sites:
 
     def _start_programs(self) -> dict[Machine, int]:
         """Starts the program on each machine; returns the ports of their relays."""
-        trusted = b"".join(each.certificate for each in self._machines) + make_identity(STATE_ROOT)
+        trusted = b"".join(each.certificate for each in self._nodes) + make_identity(STATE_ROOT)
         places = {node: machine.address for node, machine in self._at.items()}
         ends = tunnels(self._made[0].topology, places, self._state.tag)
-        orders = {
-            each.key: (each.address, nodes, ends[each.address])
-            for each, nodes in zip(self._machines, self._nodes, strict=True)
-        }
-        ports, at = dict[Machine, int](), {each.address: each for each in self._machines}
+        orders = {each.key: (each.address, nodes, ends[each.address]) for each, nodes in self._nodes.items()}
+        ports, at = dict[Machine, int](), {each.address: each for each in self._nodes}
         listener = socket.socket(socket.AF_UNIX)
         with listener:
             report = self._state.switches / REPORT
@@ -197,7 +154,7 @@ class Sites:
             self._task = self._pool.submit(everywhere, self._spark, _PROGRAM, payload=order)
             threading.Thread(target=self._stay_alive, daemon=True).start()
             until = time.monotonic() + _REPORT_S
-            while names := [str(each) for each in self._machines if each not in ports]:
+            while names := [str(each) for each in self._nodes if each not in ports]:
                 if self._task.done() or time.monotonic() > until:
                     why = [f"no report from {', '.join(names)}", *self._ended(), *_complaints(self._task)]
                     raise RunError("; ".join(why))
@@ -320,7 +277,7 @@ class Sites:
 
     def _write_clocks(self) -> None:
         found, steps = [], dict[str, None]()
-        for machine, nodes in zip(self._machines, self._nodes, strict=True):
+        for machine, nodes in self._nodes.items():
             fit, now_ns = self._clocks.fit(machine), np.array([time.time_ns()])
             found.append(
                 MachineOfRun(

@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -44,7 +44,7 @@ from testbed.terminal.summary import ENGINES, WHY_SPARK
 #: captures, kernel and applications together, as `./run.sh bench emulated_hops` prints them (*machine*;
 #: 2026-11-25). Of an RA: as much, with the time of the core in place of that of compiled code.
 _MESSAGE_S, _RA_S = 345e-6, 400e-6
-#: Loops of `_slowness` in a second on the machine on which they were measured.
+#: Loops of `slowness` in a second on the machine on which they were measured.
 _REFERENCE_LOOPS = 38_000.0
 _CALIBRATION_S = 0.2
 #: Share of the processors' time up to which nothing is late.
@@ -82,6 +82,19 @@ class Estimate:
         # In the opening, every receiver's RA goes over the links of a tree.
         return (self.message_hops + self.ra_hops) * experiment.duration_s + self.opening_hops
 
+    def of_part(self, part: float, processors: int, slow: float) -> Estimate:
+        """Returns the work of a machine with so many processors and a part of the network, above 0."""
+        faster = processors * self.slow / (slow * len(os.sched_getaffinity(0)))
+        return replace(
+            self,
+            message_hops=part * self.message_hops,
+            ra_hops=part * self.ra_hops,
+            opening_hops=part * self.opening_hops,
+            opening_s=part * self.opening_s / faster,
+            rate=faster * self.rate / part,
+            slow=slow,
+        )
+
     def describe(self) -> str:
         data, control = self.kinds
         return (
@@ -107,7 +120,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
         return _of_publications(experiment, workload)
     topology = experiment.topology
     cpus = len(os.sched_getaffinity(0))
-    slow = _slowness()
+    slow = slowness()
     opening = [item for item in workload.items if item.at_s <= 0 and item.action == "set_predicate"]
     # An SR and its URs, too, cross each link of a tree.
     changes = sum(item.attributes is None for item in workload.items) - len(opening)
@@ -156,7 +169,7 @@ def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
         uploads = actions["publish"]
         publications = uploads * (nodes - 1.0)
         subscriptions = (actions["register"] + actions["refresh"]) * (nodes - 1.0)
-    slow = _slowness()
+    slow = slowness()
     return Estimate(
         publications / experiment.duration_s,
         subscriptions / experiment.duration_s,
@@ -193,7 +206,7 @@ def _hops(experiment: Experiment, opening: Sequence[Item], messages: Sequence[It
     return total / len(sample) if sample else 0.0
 
 
-def _slowness() -> float:
+def slowness() -> float:
     """The time that this machine takes, with what else it does, over that of the measured constants."""
     loops = 0
     table = {number: (number, number + 1) for number in range(64)}
@@ -222,7 +235,7 @@ _TAKE_DOWN_S = (0.9, 5.3e-3, 12.1e-6)
 _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
 #: Of an accounting (prepared: in a session of Spark that was started beside the emulation): wall seconds of a
 #: run and for each captured frame, bytes of memory of a run, for each captured frame, and at most. As
-#: docs/reference/measured.md has them of `cbcb account RUN --engine ENGINE`, divided by `_slowness` then.
+#: docs/reference/measured.md has them of `cbcb account RUN --engine ENGINE`, divided by `slowness` then.
 _ACCOUNTING = {
     "prepared": (4.0, 50e-6, 1.0e9, 10e3, 2.1e9),
     "spark": (12.0, 50e-6, 1.0e9, 10e3, 2.1e9),
@@ -273,28 +286,37 @@ class Capacity:
     descriptors: int | None
     disk_bytes: float
 
+    def describe(self) -> str:
+        return f"{_size(self.memory_bytes)} of memory, {_size(self.disk_bytes)} of disk"
 
-def demand(experiment: Experiment, work: Estimate) -> Demand:
-    """Estimates the demand of an emulation; the disk is that of its accounting, too."""
-    routers = len(experiment.topology.nodes)
+
+def demand(experiment: Experiment, work: Estimate, routers: int | None = None) -> Demand:
+    """Estimates the demand of an emulation; the disk is that of its accounting, too.
+
+    Args:
+        routers: that the machine carries, each with as many frames and predicates as any other; None: all.
+    """
+    nodes = len(experiment.topology.nodes)
+    routers = routers or nodes
+    part = routers / nodes
     scale = experiment.time_scale
     rate = min(experiment.fastest, CAUTION * work.rate) if scale == AUTO else scale
     up_s, down_s = (
-        base + share * routers + pair * routers**2 for base, share, pair in (_BRING_UP_S, _TAKE_DOWN_S)
+        base + share * routers + pair * routers * nodes for base, share, pair in (_BRING_UP_S, _TAKE_DOWN_S)
     )
     groups = -(-routers // switches_per_daemon(routers))
     # Only the attention-limited service has publications, and a cache.
     cached = min(work.publications, experiment.service.of_kind.cache_publications) if work.publications else 0
-    network = _MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PAIR * routers**2
+    network = _MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PAIR * routers * nodes
     return Demand(
         processes=_PROCESSES + routers + _PROCESSES_PER_GROUP * groups,
         # In the opening, every predicate crosses a link to each of the other routers.
         memory_bytes=network
         + _MEMORY_PER_GROUP * groups
-        + _MEMORY_PER_PREDICATE * work.opening_hops
+        + _MEMORY_PER_PREDICATE * part * work.opening_hops
         + _MEMORY_PER_PUBLICATION * routers * cached,
         descriptors=descriptors_needed(routers),
-        disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * work.link_frames(experiment),
+        disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * part * work.link_frames(experiment),
         bring_up_s=up_s,
         wall_s=up_s + work.opening_s + experiment.duration_s / rate + down_s,
     )
@@ -322,7 +344,7 @@ def accounting(experiment: Experiment, work: Estimate, engine: str, master: str,
 
 
 def capacity(runs: Path) -> Capacity:
-    """Returns what the machine has free, with the disk of the folder of runs, which need not exist."""
+    """Returns what this machine has free, with the disk of the folder of runs, which need not exist."""
     existing = runs.resolve()
     while not existing.exists():
         existing = existing.parent
@@ -351,13 +373,13 @@ def shortages(wanted: Demand, found: Capacity) -> list[str]:
     return lines
 
 
-def require_capacity(wanted: Demand, runs: Path) -> None:
-    """Refuses an emulation that the machine is too small for.
+def refuse(lines: Sequence[str]) -> None:
+    """Refuses an emulation that a machine is too small for.
 
     Raises:
-        MachineError: with a line for each limit.
+        MachineError: there are `shortages`, which are its lines.
     """
-    if lines := shortages(wanted, capacity(runs)):
+    if lines:
         advice = "a smaller network, `cbcb simulate`, or --force"
         raise MachineError("\n".join([*lines, f"expected a machine with more, {advice}"]))
 

@@ -21,7 +21,7 @@ from captures.rundir import RunLayout
 from captures.rundir.inputs import Source
 from captures.spark.folder import process_folder, remove_abandoned
 from captures.spark.machines import machine_key
-from testbed.emulation.machines.program import offer
+from testbed.emulation.machines.cut import offer
 from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.evaluation.sweeps.job import Row, row_of
 from testbed.evaluation.sweeps.runner import emulated

@@ -24,7 +24,7 @@ from testbed.emulation.run.demand import (
     capacity,
     demand,
     estimate,
-    require_capacity,
+    refuse,
     shortages,
 )
 from testbed.emulation.run.emulation import _bringing_up
@@ -67,6 +67,14 @@ def test_the_demand_is_that_of_the_measured_networks() -> None:
     )
     assert spread.memory_bytes == pytest.approx(14_892 * 2**20, rel=0.05)
     assert (middle.descriptors, large.descriptors) == (descriptors_needed(200), descriptors_needed(1000))
+
+
+def test_each_of_two_machines_has_half_of_all_but_the_own_parts_of_a_run() -> None:
+    experiment = load_experiment(find_experiment("ring5"), parse_topology_argument("ring,200"))
+    whole, half = demand(experiment, WORK), demand(experiment, WORK, 100)
+    # 20 groups of switches, not 12.5.
+    assert (half.processes, half.descriptors) == (143, descriptors_needed(100))
+    assert 2 * half.memory_bytes - whole.memory_bytes == pytest.approx(255e6 + 15 * 15.2e6)
 
 
 def test_the_memory_has_the_caches_of_the_routers() -> None:
@@ -158,7 +166,7 @@ def test_the_capacity_is_what_the_limits_of_process_and_container_and_the_disk_l
 def test_a_demand_beyond_every_limit_is_refused_with_a_line_for_each(tmp_path: Path) -> None:
     vast = Demand(10**9, 1e15, 10**9, 1e18, 1.0, 1.0)
     with pytest.raises(MachineError, match=r"(?s)^processes: .*disk: takes 1e\+09 GB, .*--force$"):
-        require_capacity(vast, tmp_path)
+        refuse(shortages(vast, capacity(tmp_path)))
 
 
 @pytest.mark.parametrize(("force", "status"), [([], 3), (["--force"], 0)])

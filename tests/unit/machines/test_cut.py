@@ -1,0 +1,45 @@
+"""The part of a network on each machine: its description, and the refusal where a machine has less."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from testbed.emulation.machines.cut import Machine, describe_part, require_parts
+from testbed.emulation.run.demand import Capacity, Estimate
+from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.support.errors import MachineError
+
+_WORK = Estimate(message_hops=10.0, ra_hops=2.0, opening_hops=100.0, opening_s=3.0, rate=8.0)
+_ENOUGH = Capacity(processes=None, memory_bytes=16e9, descriptors=None, disk_bytes=1e12)
+_A = Machine("a", "a", "10.99.0.1", b"", 16, "user", True, _ENOUGH, slow=1.0)
+_B = _A._replace(key="b", name="b", address="10.99.0.2", processors=1)
+_PARTS = {_A: (0, 2, 3, 4), _B: (1,)}
+
+
+def test_a_part_says_what_it_takes_beside_what_its_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    experiment = load_experiment(find_experiment("ring5"), {"time_scale": "20"})
+    rows = dict(describe_part(experiment, _WORK, _B, _PARTS[_B]))
+    assert rows["machine"] == "b (10.99.0.2): 1 router, 3 links, 3 of them to other machines"
+    # 3 halves of 6 links, on half the processors.
+    assert rows["work"].startswith("2.5 messages and 0.5 RAs over links per ")
+    assert rows["work"].endswith(" a time scale of about 16 at most; 1.5 s for the opening")
+    assert rows["takes"].startswith("about 6 processes, 280 MB of memory, ")
+    assert rows["has"] == "1 processor; free: 16 GB of memory, 1000 GB of disk"
+    assert rows["warning"].startswith("time_scale 20 is more than this machine keeps up with now")
+
+
+def test_a_network_is_refused_by_the_machine_that_lacks_something(tmp_path: Path) -> None:
+    experiment = load_experiment(find_experiment("ring5"))
+    require_parts(experiment, _WORK, _PARTS, tmp_path)
+    short = _B._replace(capacity=replace(_ENOUGH, processes=5, memory_bytes=2e8))
+    parts = {_A: _PARTS[_A], short: _PARTS[_B]}
+    lines = r"^b \(10.99.0.2\): processes: takes 6, .*\nb \(10.99.0.2\): memory: takes 280 MB, 200 MB are"
+    with pytest.raises(MachineError, match=lines):
+        require_parts(experiment, _WORK, parts, tmp_path)
+    with pytest.raises(MachineError, match=r"^this machine: disk: takes "):
+        require_parts(experiment, replace(_WORK, opening_hops=1e13), _PARTS, tmp_path)
