@@ -18,6 +18,7 @@ from testbed.cli.prepared import has_room
 from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.emulation.run.demand import Estimate, accounting, capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
+from testbed.experiments.events.parts import check_machines
 from testbed.experiments.workload import Workload
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring
@@ -43,7 +44,7 @@ def check_command(arguments: Namespace) -> int:
     Returns 0, or 3 if this machine lacks something that `cbcb run` needs.
 
     Raises:
-        InputError: the experiment has a fault.
+        InputError: the experiment has a fault, or one that the machines of a cluster do not allow.
         MachineError: a machine of the cluster that is named cannot emulate it, or carry its share.
     """
     experiment = load(arguments)
@@ -51,7 +52,7 @@ def check_command(arguments: Namespace) -> int:
     put(describe(experiment, workload))
     made = estimate(experiment, workload)
     if not arguments.master.startswith("local"):
-        _check_machines(experiment, made, arguments)
+        _check_cluster(experiment, made, arguments)
         return 0
     needed = demand(experiment, made)
     ahead = has_room(experiment, arguments.master)
@@ -73,7 +74,7 @@ def check_command(arguments: Namespace) -> int:
     return MachineError.status if refused else 0
 
 
-def _check_machines(experiment: Experiment, made: Estimate, arguments: Namespace) -> None:
+def _check_cluster(experiment: Experiment, made: Estimate, arguments: Namespace) -> None:
     """Prints what each machine of a cluster would carry of one network; raises as `require_parts`."""
     # Spark takes seconds to load.
     from testbed.emulation.machines.cut import cut_over, describe_part, require_parts
@@ -81,6 +82,7 @@ def _check_machines(experiment: Experiment, made: Estimate, arguments: Namespace
 
     with machines_for(experiment, arguments.master, put) as (_, checked):
         parts = cut_over(experiment.topology, checked.answers)
+    check_machines(experiment.events, experiment.topology, [*parts.values()])
     for machine, nodes in parts.items():
         for heading, text in describe_part(experiment, made, machine, nodes):
             put(f"  {heading:11} {text}")
