@@ -112,7 +112,8 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
             # The shell, which is process 1 of a machine, stays when the worker is killed.
             script = f"hostname {name}; mount -t tmpfs none /run; echo made; "
             # Few open files, which large networks exceed.
-            script += f"ulimit -n 2000; while read < {own}/go; do {shlex.join(part)} & done"
+            # A writer that is late to close has the next `read` fail.
+            script += f"ulimit -n 2000; while :; do if read < {own}/go; then {shlex.join(part)} & fi; done"
             command = ["unshare", "--net", "--mount", "--uts", "--fork", "--kill-child", *options]
             log = folder / f"{name}.log"
             pid = stack.enter_context(process_of([*command, "bash", "-c", script], log))
