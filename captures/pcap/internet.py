@@ -1,9 +1,9 @@
 """Headers of many packets at once: link headers, and the internet headers behind them.
 
 Link headers known are Ethernet, Linux cooked captures (LINKTYPE_ 113, 276), loopback (0, 108), PPP (9, 50),
-PPPoE (51), and captures without a link header (12, 14, 101, 228, 229):
-https://www.tcpdump.org/linktypes.html. Behind them, or in each other: tags of VLANs (802.1Q, 802.1ad), SNAP
-(RFC 1042), PPPoE (RFC 2516), PPP (RFC 1661) and MPLS (RFC 3032).
+PPPoE (51), Cisco's HDLC (104), packets of NFLOG (239), and captures without a link header (12, 14, 101, 228,
+229): https://www.tcpdump.org/linktypes.html. Behind them, or in each other: tags of VLANs (802.1Q, 802.1ad),
+SNAP (RFC 1042), PPPoE (RFC 2516), PPP (RFC 1661), MPLS (RFC 3032) and Cisco's metadata (0x8909).
 
 Of internet headers: addresses, protocol, ports, time to live, flags of TCP (RFC 791, RFC 8200, RFC 4302,
 RFC 9293).
@@ -74,10 +74,38 @@ def _find_headers(data: Any, start: Any, captured: Any, link_type: Any, places: 
                 elif family == 24 or family == 28 or family == 30:
                     # NetBSD and OpenBSD, FreeBSD, macOS.
                     ether_type = 0x86DD
-        elif link == 9 or link == 50:
-            ppp = True
+        elif link == 9 or link == 50 or link == 104:
+            ppp = link != 104
+            if at + 4 <= end and (
+                link == 104 or ((data[at] == 0x0F or data[at] == 0x8F) and data[at + 1] == 0)
+            ):
+                # Cisco's HDLC.
+                ppp = False
+                ether_type = 0 + (data[at + 2] << 8 | data[at + 3])
+                at += 4
         elif link == 51:
             ether_type = 0x8864
+        elif link == 239 and at + 4 <= end:
+            family = 0 + data[at]
+            at += 4
+            # Attributes: length and type in the byte order of the machine, which is not recorded.
+            while at + 4 <= end:
+                length = 0 + (data[at + 1] << 8 | data[at])
+                kind = 0 + (data[at + 3] << 8 | data[at + 2])
+                if length < 4 or at + length > end or kind & 0x7FFF > 255:
+                    length = 0 + (data[at] << 8 | data[at + 1])
+                    kind = 0 + (data[at + 2] << 8 | data[at + 3])
+                if length < 4:
+                    break
+                if kind == 9:
+                    # The packet.
+                    at += 4
+                    if family == 2:
+                        ether_type = 0x0800
+                    elif family == 10:
+                        ether_type = 0x86DD
+                    break
+                at += (length + 3) // 4 * 4
         while True:
             if llc:
                 # SNAP with the Ethernet type of RFC 1042, or of a bridge (802.1H).
@@ -131,6 +159,12 @@ def _find_headers(data: Any, start: Any, captured: Any, link_type: Any, places: 
                     ether_type = 0x0800
                 elif last and at < end and data[at] >> 4 == 6:
                     ether_type = 0x86DD
+            elif ether_type == 0x8909:
+                # Version, length, an option with a security group, and the Ethernet type.
+                ether_type = 0
+                if at + 8 <= end:
+                    ether_type = 0 + (data[at + 6] << 8 | data[at + 7])
+                    at += 8
             elif ether_type == 0x8864:
                 # Session of PPPoE: version and type, code 0, session, length.
                 ppp = at + 6 <= end and data[at] == 0x11 and data[at + 1] == 0

@@ -27,7 +27,16 @@ _V6 = _V6_HEADER / UDP(sport=53, dport=54)
 _ETHER = Ether(src="00:00:00:00:00:02", dst="00:00:00:00:00:01")
 _LLC = LLC(dsap=0xAA, ssap=0xAA, ctrl=3)
 _AH = AH(nh=60, payloadlen=4, icv=b"\xff" * 12)
+_METADATA = bytes.fromhex("010100010005")
 _HEAD_OF_V4, _HEAD_OF_V6 = bytes(PPP(proto=0x21)), bytes(PPP(proto=0x57))
+
+
+def _nflog(family: int, packet: bytes, order: str) -> bytes:
+    """A packet of NFLOG behind two other attributes."""
+    content = struct.pack("!BBH", family, 0, 7)
+    for kind, value in ((1, b"\x08\x00\x01\x00"), (10, b"eth0\0"), (9, packet)):
+        content += struct.pack(order + "HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return content
 
 
 def _compressed(packet: bytes) -> bytes:
@@ -73,7 +82,14 @@ _CASES: dict[str, tuple[int, list[bytes]]] = {
     "PPP with address": (9, [bytes(HDLC() / PPP() / each) for each in (_V4, _V6)]),
     "PPP, MPLS": (9, [bytes(HDLC()) + b"\x02\x81" + bytes(MPLS(label=99, s=1) / _V4)]),
     "PPP, serial": (50, [bytes(HDLC() / PPP() / _V4)]),
+    "Cisco's HDLC": (50, [b"\x0f\0\x08\0" + bytes(_V4), b"\x8f\0\x86\xdd" + bytes(_V6)]),
+    "Cisco's HDLC, DLT 104": (104, [b"\x0f\0\x08\0" + bytes(_V4), b"\0\5\x86\xdd" + bytes(_V6)]),
+    "Cisco's metadata": (1, [bytes(Ether(type=0x8909)) + _METADATA + b"\x08\0" + bytes(_V4)]),
+    "Cisco's metadata in a VLAN": (
+        1, [bytes(_ETHER / Dot1Q(vlan=6, type=0x8909)) + _METADATA + b"\x88\x47" + bytes(MPLS(s=1) / _V4)],
+    ),
     "PPPoE without Ethernet": (51, [bytes(PPPoE(sessionid=3) / PPP() / _V4)]),
+    "NFLOG": (239, [_nflog(2, bytes(_V4), "<"), _nflog(10, bytes(_V6), "<")]),
     "cooked": (113, _cooked(CookedLinux)),
     "cooked, VLAN": (113, [bytes(CookedLinux(proto=0x8100)) + b"\0\7\x08\0" + bytes(_V4)]),
     "cooked, QinQ": (113, [bytes(CookedLinux(proto=0x88A8)) + b"\0\5\x81\0\0\6\x08\0" + bytes(_V4)]),
@@ -166,6 +182,12 @@ def test_columns_of_ethernet(tmp_path: Path, compiled: bool) -> None:
         (2, 1, *expected, packet)
         for packet, expected in zip(packets, ((0x0800, None), (0x0800, 77), (0x0806, None)), strict=True)
     ]
+
+
+@pytest.mark.parametrize("compiled", WAYS)
+def test_nflog_of_a_machine_with_big_endian(tmp_path: Path, compiled: bool) -> None:
+    ((source, *_),) = _rows(tmp_path / "a.pcap", [_nflog(2, bytes(_V4), ">")], 239, compiled)
+    assert source == "10.0.0.1"
 
 
 @pytest.mark.parametrize("compiled", WAYS)
