@@ -5,13 +5,12 @@ from functools import partial
 
 from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.counting import CountingMatcher, CountingOptions
-from router.matching.engines import Matcher, factory
+from router.matching.engines import ENGINES, Matcher, factory
 from router.predicates import Predicate
 
 #: Name -> what makes an empty engine.
 VARIANTS: Mapping[str, Callable[[], Matcher]] = {
-    "compiled": partial(factory, "compiled"),
-    "counting": CountingMatcher,
+    **{name: partial(factory, name) for name in ENGINES if name != "naive"},
     **{
         name: partial(CountingMatcher, options)
         for name, options in {
