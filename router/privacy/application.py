@@ -116,10 +116,13 @@ class PrivateApplication:
 
     def delivered(self, source: int, seq: int, encoded: str) -> Message | None:
         """The message of a delivery; None: it is not for this application."""
+        opened: Message | Discard
         try:
-            opened = self.member.open(private.decode_message(bytes.fromhex(encoded)))
+            body = private.decode_message(bytes.fromhex(encoded))
         except ValueError:
             opened = Discard.NOT_AUTHENTIC
+        else:
+            opened = self.member.open(body)
         where = time.time_ns(), self.node, self.name, source, seq
         if isinstance(opened, Message):
             if self.records is not None:
