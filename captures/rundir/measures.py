@@ -34,7 +34,7 @@ class PartLag(TypedDict):
     turn_of: NotRequired[
         Annotated[
             str,
-            "what that turn of a router did last: type of a frame, `deadline`, `request`, or `compiled` "
+            "what that turn of a router did longest: type of a frame, `deadline`, `request`, or `compiled` "
             "(messages in compiled code, with their deliveries); empty: nothing, or another part",
         ]
     ]

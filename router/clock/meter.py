@@ -20,7 +20,7 @@ from router.wire.header import TYPE_NAMES
 RECENT, LAG, _LAG_WALL, _LAG_AT, TURN, _TURN_OF, _TURN_AT, _TURN_CPU = range(SLOT_NUMBERS)
 
 
-#: What a turn did last, beside the types of frames (below 256): nothing, a deadline, an application's
+#: What a turn did longest, beside the types of frames (below 256): nothing, a deadline, an application's
 #: request, messages in compiled code with their deliveries.
 NOTHING, DEADLINE, REQUEST, COMPILED = 0, 256, 257, 258
 _WORK = {DEADLINE: "deadline", REQUEST: "request", COMPILED: "compiled"}
@@ -74,7 +74,7 @@ class Meter:
             slot[LAG], slot[_LAG_AT] = lag_s, clock.now()
 
     def turn(self, wall_s: float, work: int, clock: ExperimentClock, cpu_s: float = 0.0) -> None:
-        """A turn of the loop took `wall_s` wall seconds and `cpu_s` of CPU time, and did `work` last."""
+        """A turn of the loop took `wall_s` wall seconds and `cpu_s` of CPU time, and did `work` longest."""
         slot = self.slot
         if wall_s > slot[TURN]:
             slot[TURN], slot[_TURN_OF], slot[_TURN_AT] = wall_s, work, clock.now()

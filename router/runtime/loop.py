@@ -90,9 +90,9 @@ class RouterLoop:
         self._core = core = router.core
         self._clock, self._meter = clock, meter
         self._lag_look_at = 0.0
-        #: What this turn has done, and when it began (`time.monotonic`, `time.thread_time`), for the meter.
-        self._work = NOTHING
-        self._began = self._began_cpu = 0.0
+        #: When this turn began (`time.monotonic`, `time.thread_time`), what it does, and what it did longest.
+        self._began = self._began_cpu = self._since = self._longest_s = 0.0
+        self._work = self._longest = NOTHING
         self._log = log
         self._recorder = recorder
         self._selector = selectors.EpollSelector()
@@ -243,7 +243,8 @@ class RouterLoop:
         """
         ready = self._wait(timeout)
         began = self._began
-        self._work = NOTHING
+        self._work = self._longest = NOTHING
+        self._since, self._longest_s = began, 0.0
         control = messages = 0
         for descriptor, mask in ready:
             if descriptor == self._messages:
@@ -261,8 +262,16 @@ class RouterLoop:
             self._applications_ready()
         if self._changed or self._link.changed or self._is_late(began):
             self._look_at_deadlines()
-        self._meter.ends_turn(began, self._began_cpu, self._work, self._clock)
+        self._does(NOTHING)
+        self._meter.ends_turn(began, self._began_cpu, self._longest, self._clock)
         return bool(ready) or self._behind
+
+    def _does(self, work: int) -> None:
+        """Notes that the turn begins with other work."""
+        now = time.monotonic()
+        if self._work != NOTHING and now - self._since > self._longest_s:
+            self._longest, self._longest_s = self._work, now - self._since
+        self._work, self._since = work, now
 
     @property
     def _behind(self) -> bool:
@@ -299,11 +308,10 @@ class RouterLoop:
         The turn begins at the end of the last wait.
         """
         plane, ready = self._plane, list[tuple[int, int]]()
-        stopped = plane is not None and plane.has_stopped
         # Messages that were read come before those that arrive.
         hold = self._link.holds or self._link.messages_behind
-        if plane is None or stopped or hold:
-            ready = self._epoll.poll(0 if stopped else timeout, _READY)
+        if plane is None or hold:
+            ready = self._epoll.poll(timeout, _READY)
             self._began = time.monotonic()
         else:
             until = None if timeout is None else time.monotonic() + timeout
@@ -312,9 +320,6 @@ class RouterLoop:
             if plane.log_error is not None:
                 self._stop_recording(plane.log_error)
         self._began_cpu = time.thread_time()
-        if stopped:
-            # A long stage has left a batch to this turn; another batch would take its place.
-            ready = [(self._messages, select.EPOLLIN), *(pair for pair in ready if pair[0] != self._messages)]
         return ready
 
     def _is_late(self, now: float) -> bool:
@@ -356,7 +361,7 @@ class RouterLoop:
         if due is not None and self._clock.now() >= due:
             # An event may make something due at a time that has passed: an SR that had to wait for a UR.
             self._meter.overdue(max(due, self._due_known_at), self._clock)
-            self._work = DEADLINE
+            self._does(DEADLINE)
             self._handle(events.Tick())
 
     def _timeout(self) -> float | None:
@@ -383,7 +388,7 @@ class RouterLoop:
         if mask & ~select.EPOLLOUT or link.behind:
             self._look_at_lag(now, link.sockets.control.waited_s)
             for event, wire in link.receive_control(now):
-                self._work = event.frame.type
+                self._does(event.frame.type)
                 self._handle(event, wire)
                 if time.monotonic() - now > _TURN_S:
                     break
@@ -398,9 +403,9 @@ class RouterLoop:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             elif lag := self._plane.take_lag():
                 self._meter.late(lag, self._clock)
-            self._work = _MESSAGE
+            self._does(_MESSAGE)
             for event, wire in link.receive_messages(now):
-                self._work = event.frame.type
+                self._does(event.frame.type)
                 self._handle(event, wire)
                 if time.monotonic() - now > _TURN_S:
                     link.put_off_messages()
@@ -445,7 +450,7 @@ class RouterLoop:
         return actions
 
     def _requested(self, event: events.Event) -> Iterable[events.Action]:
-        self._work = REQUEST
+        self._does(REQUEST)
         return self._handle_request(event)
 
     def _ask_core(

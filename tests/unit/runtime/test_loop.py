@@ -225,6 +225,28 @@ def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: p
     assert 0.02 <= found.turn_cpu_s <= found.turn_s - 0.05
 
 
+def test_a_turn_is_named_after_what_it_did_longest(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = loops.of(ORIGIN.router().core)
+    handle, handled = loop._handle, list[FrameType]()
+
+    def slow(event: Event, *arguments: Any) -> None:
+        if isinstance(event, FrameReceived):
+            handled.append(event.frame.type)
+            if handled == [FrameType.RA]:
+                loops.meter.reset()
+                select.select([], [], [], 0.05)
+        handle(event, *arguments)
+
+    monkeypatch.setattr(loop, "_handle", slow)
+    wire.pass_on(0, Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1})))
+    wire.pass_on(0, Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
+    loop.stop()
+    loop.run()
+    assert (handled, loops.meter.measured().turn_of) == ([FrameType.RA, FrameType.MSG], "RA")
+
+
 @pytest.mark.parametrize("number", [RECENT, LAG, TURN])
 def test_turns_and_lag_in_compiled_code_are_measured(wire: Wire, loops: Loops, number: int) -> None:
     """Any number that grows is written, also where the others cannot."""
