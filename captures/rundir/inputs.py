@@ -54,6 +54,7 @@ class MachineOfRun(TypedDict):
     ahead_s: Annotated[float, "wall seconds by which its clock was ahead of the driver's at the end"]
     drift: Annotated[float, "wall seconds that its clock gained in a second of the driver's"]
     bound_s: Annotated[float, "greatest error, wall seconds, of its times by the driver's clock"]
+    chrony: Annotated[str, "what chrony said of its clock before the run; empty: it was not there"]
 
 
 class Manifest(TypedDict):

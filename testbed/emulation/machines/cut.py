@@ -19,7 +19,7 @@ from testbed.emulation.machines.relay import make_identity
 from testbed.emulation.network.tunnels import Tunnel
 from testbed.emulation.run.demand import Capacity, Estimate, capacity, demand, refuse, shortages, slowness
 from testbed.experiments.config import Experiment
-from testbed.machine.probes import datapath
+from testbed.machine.probes import datapath, output
 from testbed.support.errors import MachineError
 from testbed.support.run_state import STATE_ROOT, whole_machine
 from testbed.terminal.numbers import counted
@@ -39,6 +39,7 @@ class Machine(NamedTuple):
         datapath: "kernel" or "user".
         free: no other run has the machine.
         slow: see `Estimate`.
+        chrony: what chrony says of its clock; empty: it is not there.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Machine(NamedTuple):
     free: bool
     capacity: Capacity
     slow: float
+    chrony: str
 
     @classmethod
     def of(cls, answer: Answer) -> Machine:
@@ -60,11 +62,14 @@ class Machine(NamedTuple):
         return f"{self.name} ({self.address})"  # clones share the name
 
 
-def offer() -> tuple[bytes, int, str, bool, Capacity, float]:
+def offer() -> tuple[bytes, int, str, bool, Capacity, float, str]:
     """Returns the last fields of `Machine`, of this machine."""
+    said = output(["chronyc", "tracking"]).splitlines()
+    chrony = next((line for line in said if line.startswith("System time")), "")
     has = capacity(Path(tempfile.gettempdir()))  # where the files of a run are until its end
     with whole_machine() as free:
-        return make_identity(STATE_ROOT), len(os.sched_getaffinity(0)), datapath(), free, has, slowness()
+        own = make_identity(STATE_ROOT), len(os.sched_getaffinity(0)), datapath()
+        return *own, free, has, slowness(), chrony
 
 
 def require_own(machines: Collection[Machine]) -> None:

@@ -286,6 +286,7 @@ class Sites:
                     ahead_s=int((now_ns - fit.to_driver(now_ns))[0]) / NS,
                     drift=fit.drift,
                     bound_s=fit.bound_ns / NS,
+                    chrony=machine.chrony,
                 )
             )
             steps |= dict.fromkeys(fit.steps)

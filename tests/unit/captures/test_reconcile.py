@@ -88,7 +88,7 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
         whole = direct.summary()
     made.ovs[1][1]["rx_packets"] -= 1
     run = RunLayout(made.write(tmp_path / "cut"))
-    machine = MachineOfRun(name="", nodes=[0], ahead_s=0.0, drift=0.0, bound_s=0.0)
+    machine = MachineOfRun(name="", nodes=[0], ahead_s=0.0, drift=0.0, bound_s=0.0, chrony="")
     write_manifest(run, {**read_manifest(run), "machines": [machine, {**machine, "nodes": [1, 2]}]})
     _lose_in_tunnel(run, run.captures)
     with Direct(run.path) as direct:

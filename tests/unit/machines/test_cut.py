@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.machines.cut import Machine, describe_part, require_parts
+from testbed.emulation.machines.cut import Machine, describe_part, offer, require_parts
 from testbed.emulation.run.demand import Capacity, Estimate
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.support.errors import MachineError
 
 _WORK = Estimate(message_hops=10.0, ra_hops=2.0, opening_hops=100.0, opening_s=3.0, rate=8.0)
 _ENOUGH = Capacity(processes=None, memory_bytes=16e9, descriptors=None, disk_bytes=1e12)
-_A = Machine("a", "a", "10.99.0.1", b"", 16, "user", True, _ENOUGH, slow=1.0)
+_A = Machine("a", "a", "10.99.0.1", b"", 16, "user", True, _ENOUGH, slow=1.0, chrony="")
 _B = _A._replace(key="b", name="b", address="10.99.0.2", processors=1)
 _PARTS = {_A: (0, 2, 3, 4), _B: (1,)}
 
@@ -43,3 +43,13 @@ def test_a_network_is_refused_by_the_machine_that_lacks_something(tmp_path: Path
         require_parts(experiment, _WORK, parts, tmp_path)
     with pytest.raises(MachineError, match=r"^this machine: disk: takes "):
         require_parts(experiment, replace(_WORK, opening_hops=1e13), _PARTS, tmp_path)
+
+
+@pytest.mark.root
+def test_a_machine_says_what_chrony_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "System time     : 0.000000006 seconds slow of NTP time"
+    (tmp_path / "chronyc").write_text(f"#!/bin/sh\necho 'Stratum         : 3\n{line}'\n")
+    for mode, said in (0o600, ""), (0o700, line):
+        (tmp_path / "chronyc").chmod(mode)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        assert offer()[-1] == said
