@@ -79,8 +79,8 @@ def nodes(inputs: Inputs) -> pa.Table:
 
 def directions(inputs: Inputs) -> pa.Table:
     """Returns the directions of the captured links, with the columns of `DIRECTIONS`."""
-    ends = [(each.identity.link, each.identity.u, each.identity.v) for each in inputs.captures]
-    rows = [(link, *pair) for link, u, v in ends if link is not None for pair in ((u, v), (v, u))]
+    links = [each.identity for each in inputs.captures if each.identity.kind == "link"]
+    rows = [(each.link, *pair) for each in links for pair in ((each.u, each.v), (each.v, each.u))]
     return as_table(rows, DIRECTIONS)
 
 

@@ -85,7 +85,7 @@ def _lose_in_tunnel(run: RunLayout, listed: Path) -> None:
 def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_total(tmp_path: Path) -> None:
     made = good_run()
     with Direct(made.write(tmp_path / "whole")) as direct:
-        whole = direct.summary()
+        whole, rates = direct.summary(), direct.table("link_utilisation")
     made.ovs[1][1]["rx_packets"] -= 1
     run = RunLayout(made.write(tmp_path / "cut"))
     machine = MachineOfRun(name="", nodes=[0], ahead_s=0.0, drift=0.0, bound_s=0.0, chrony="")
@@ -93,6 +93,7 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     _lose_in_tunnel(run, run.captures)
     with Direct(run.path) as direct:
         summary = direct.summary()
+        assert direct.table("link_utilisation").equals(rates)
     reason = "the ends of links between machines differ in 1 numbers; first: tunnel of link 0-1 from 0 to 1: "
     assert ([*faults(summary)], summary["verdict_reasons"]) == ([], [f"{reason}expected 3, found 2"])
     changed = ("frames_captured", "reconciliation", "verdict", "verdict_reasons", "clock_error_s")
