@@ -61,6 +61,8 @@ class RunningParts:
     _back: dict[_Key, Callable[[], None]] = field(default_factory=dict, init=False)
     #: Nodes whose routers have no free descriptor -> their limits of before.
     _exhausted: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
+    #: Links whose tunnels lose all frames.
+    _cut: set[tuple[int, int]] = field(default_factory=set, init=False)
     _late: list[Thread] = field(default_factory=list, init=False)
 
     def stop(self, part: PartName, node: int | None) -> None:
@@ -152,13 +154,17 @@ class RunningParts:
             self._note("replenished", "router", node)
 
     def cut(self, link: tuple[int, int]) -> None:
-        """Has the tunnel of a link lose all frames."""
-        self._note("cut", "tunnel", link=link)
-        self.site.network.set_tunnel(*link, up=False)
+        """Has the tunnel of a link lose all frames; a tunnel that does so already stays as it is."""
+        if link not in self._cut:
+            self._cut.add(link)
+            self._note("cut", "tunnel", link=link)
+            self.site.network.set_tunnel(*link, up=False)
 
     def join(self, link: tuple[int, int]) -> None:
-        self.site.network.set_tunnel(*link, up=True)
-        self._note("joined", "tunnel", link=link)
+        if link in self._cut:
+            self.site.network.set_tunnel(*link, up=True)
+            self._note("joined", "tunnel", link=link)
+            self._cut.remove(link)
 
     def kill_application(self, node: int, app: str) -> None:
         self._note("killed", "application", node, app)
@@ -172,6 +178,8 @@ class RunningParts:
         steps = Steps()
         for exhausted in list(self._exhausted):
             steps.run("descriptors", self.replenish, exhausted)
+        for link in list(self._cut):
+            steps.run("tunnel", self.join, link)
         for (part, _), back in list(self._back.items()):
             steps.run(part, back)
         for thread in self._late:
