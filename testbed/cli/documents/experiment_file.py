@@ -47,8 +47,10 @@ def entries_of(section: str) -> dict[str, tuple[Option, ...]]:
 
 
 def any_of(entries: Mapping[str, Iterable[Option]]) -> list[Option]:
-    """The keys of any entry, each once."""
-    return list({option.key: option for options in entries.values() for option in options}.values())
+    """The keys of any entry, each once; as of an entry that can do without the key, where there is one."""
+    every = [option for options in entries.values() for option in options]
+    found = {option.key: option for option in every}
+    return list((found | {option.key: option for option in every if not option.required}).values())
 
 
 def topology() -> str:
