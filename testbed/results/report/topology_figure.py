@@ -175,7 +175,7 @@ def topology(run: RunData) -> Drawing | None:
         load = "No frames were counted."
     else:
         load = "No link was captured: the load of the links is not known."
-    between = f"{sum(cut)} of them between {len(machines)} machines, " if machines else ""
+    between = f"{sum(cut)} of them between {len(machines)} machines, " if any(cut) else ""
     note = (
         f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, {between}"
         f"{numbers.counted(len(senders), 'sender')}, {numbers.counted(len(receivers), 'receiver')}. {load}"
