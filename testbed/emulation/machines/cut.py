@@ -69,7 +69,7 @@ def offer() -> tuple[bytes, int, str, bool, Capacity, float, str]:
     has = capacity(Path(tempfile.gettempdir()))  # where the files of a run are until its end
     with whole_machine() as free:
         own = make_identity(STATE_ROOT), len(os.sched_getaffinity(0)), datapath()
-        return *own, free, has, slowness(), chrony
+    return *own, free, has, slowness(), chrony
 
 
 def require_own(machines: Collection[Machine]) -> None:
