@@ -44,7 +44,7 @@ def check_command(arguments: Namespace) -> int:
     Returns 0, or 3 if this machine lacks something that `cbcb run` needs.
 
     Raises:
-        InputError: the experiment has a fault, or one that the machines of a cluster do not allow.
+        InputError: the experiment has a fault, or one that this machine, or those of a cluster, cannot have.
         MachineError: a machine of the cluster that is named cannot emulate it, or carry its share.
     """
     experiment = load(arguments)
@@ -54,6 +54,7 @@ def check_command(arguments: Namespace) -> int:
     if not arguments.master.startswith("local"):
         _check_cluster(experiment, made, arguments)
         return 0
+    check_machines(experiment.events, experiment.topology)
     needed = demand(experiment, made)
     ahead = has_room(experiment, arguments.master)
     after = accounting(experiment, made, arguments.engine, arguments.master, prepared=ahead)
