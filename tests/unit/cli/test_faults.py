@@ -68,14 +68,6 @@ def test_names_that_are_too_long_are_refused(refused: Callable[..., str], tmp_pa
     assert refused("check", tmp_path) == f"cbcb: {tmp_path}: is a folder; expected an experiment file\n"
 
 
-def test_a_fault_of_machines_is_refused_on_one_machine(tmp_path: Path, refused: Callable[..., str]) -> None:
-    (file := tmp_path / "lost.toml").write_text(
-        f'{_RING}\n[[events]]\nat_s = 1\naction = "machine_lost"\nnode = 0\n'
-    )
-    why = "machine_lost at 1 s: expected a network over machines (`cbcb run --master`)"
-    assert refused("check", file) == f"cbcb: {why}\n"
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet", "json"])
 def test_an_answer_does_not_go_into_a_folder(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str], form: str

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,15 +233,14 @@ def test_a_simulation_has_no_parts(tmp_path: Path, action: str) -> None:
         _simulate(tmp_path, experiment)
 
 
-def test_faults_of_machines_need_them(tmp_path: Path) -> None:
+def test_faults_of_machines_need_them(tmp_path: Path, refused: Callable[..., str]) -> None:
     for action in ("machine_lost", "tunnel_down"):
         experiment = _load(tmp_path, HEAD + _section(action, 10))
-        refuse = partial(check_machines, experiment.events, experiment.topology)
-        with pytest.raises(InputError, match=f"^{action} at 10 s: expected a network over machines"):
-            refuse()
-        refuse([(0, 1), (2, 3, 4)])
+        said = refused("check", tmp_path / "experiment.toml")
+        assert said.startswith(f"cbcb: {action} at 10 s: expected a network over machines")
+        check_machines(experiment.events, experiment.topology, [(0, 1), (2, 3, 4)])
     with pytest.raises(InputError, match="between machines: 2-3, 4-0"):
-        refuse([(0, 1, 2), (3, 4)])
+        check_machines(experiment.events, experiment.topology, [(0, 1, 2), (3, 4)])
 
 
 @pytest.mark.parametrize(("other", "at_s", "refused"), cases_beside(__file__)["other_restarts"])

@@ -128,18 +128,12 @@ def test_each_who_follows_a_log_sees_all_of_it(tmp_path: Path) -> None:
         log.wait_for(lambda event: event["event"] == "stopped", 0.05, "it stops")
 
 
-def test_a_tunnel_carries_frames_again_where_the_workload_ends_first(
-    run: RunLayout, parts: RunningParts
-) -> None:
+def test_a_cut_tunnel_is_joined_where_the_workload_ends_first(run: RunLayout, parts: RunningParts) -> None:
     done: list[tuple[int, int, bool]] = []
     network: Any = SimpleNamespace(set_tunnel=lambda u, v, up: done.append((u, v, up)))
     parts.site.network = network
     parts.cut((0, 1))
     parts.cut((0, 1))
     parts.restore()
-    parts.join((0, 1))
     assert done == [(0, 1, False), (0, 1, True)]
-    assert [(each["what"], each.get("link")) for each in read_faults(run)] == [
-        ("cut", "0-1"),
-        ("joined", "0-1"),
-    ]
+    assert _noted(run) == [("cut", None), ("joined", None)]
