@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from shutil import copyfileobj
 from socket import socket
 from threading import Event, Thread
 from typing import Any, NamedTuple
@@ -26,7 +25,6 @@ from captures.pcap import FILE_HEADER
 from captures.rundir import RunLayout
 from router.clock import NS, Piece
 from router.recording.file import Recording, RecordingError
-from router.records.json_file import written_whole
 from testbed.support.errors import RunError
 
 #: Exchanges of a measurement, of which the fastest counts; wall seconds to the next one, and for an answer.
@@ -166,7 +164,7 @@ class Clocks(Thread):
 
 
 def map_files(part: RunLayout, run: RunLayout, fit: ClockFit) -> None:
-    """Copies the files with wall times of a part into the run folder, mapped, each whole or not at all.
+    """Moves the files with wall times of a part into the run folder, mapped, each whole or not at all.
 
     What is not a recording, where recordings are, stays as it is.
     """
@@ -175,15 +173,13 @@ def map_files(part: RunLayout, run: RunLayout, fit: ClockFit) -> None:
         (_map_capture, part.captures_folder, part.ip_captures_folder),
         (_map_recording, part.recordings_folder),
     ):
-        for path in (path for folder in folders for path in folder.glob("*")):
+        for path in [path for folder in folders for path in folder.glob("*")]:
+            if path.stat().st_size > len(FILE_HEADER):
+                with suppress(RecordingError):
+                    mapped(path, np.memmap(path, np.uint8, "r+"), fit)
             target = run.path / part.relative(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            whole = written_whole(target, durable=False)
-            with path.open("rb") as source, whole as file, suppress(RecordingError):
-                copyfileobj(source, file)
-                file.flush()
-                if file.tell() > len(FILE_HEADER):
-                    mapped(path, np.memmap(file.name, np.uint8, "r+"), fit)
+            path.rename(target)
 
 
 def _map_log(_: Path, data: Any, fit: ClockFit) -> None:

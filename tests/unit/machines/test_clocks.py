@@ -145,7 +145,7 @@ def test_files_come_back_by_the_drivers_clock(tmp_path: Path, monkeypatch: pytes
     _write(part, 1, _WALL - 2_300_000_000, monkeypatch)
     _write(expected, 0, _WALL, monkeypatch)
     map_files(part, run, ClockFit("m", _STEADY))
-    files = [path.relative_to(part.path) for path in part.path.rglob("*") if path.is_file()]
+    files = [path.relative_to(run.path) for path in run.path.rglob("*") if path.is_file()]
     assert len(files) == 5
     assert [(run.path / each).read_bytes() for each in files] == [
         (expected.path / each).read_bytes() for each in files
