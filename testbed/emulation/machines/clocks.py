@@ -84,10 +84,12 @@ class ClockFit:
     """
 
     def __init__(self, machine: object, offsets: Sequence[Offset]) -> None:
-        self._best = min(offsets, key=lambda each: each.bound_ns)
-        # The others came while a machine was busy.
-        offsets = [each for each in offsets if each.bound_ns <= 4 * self._best.bound_ns]
-        own, ahead, wall, own_wall, bound = np.array(offsets, np.int64).T
+        best = self._best = min(offsets, key=lambda each: each.bound_ns)
+        own, ahead, wall, own_wall, bound = every = np.array(offsets, np.int64).T
+        moved = np.maximum(np.abs(wall - best.wall_ns), np.abs(own_wall - best.own_wall_ns))
+        # The others came while a machine was busy; one that shows that a wall clock was set counts, too.
+        kept = (bound <= 4 * best.bound_ns) | (moved > 2 * (bound + best.bound_ns))
+        own, ahead, wall, own_wall, bound = every[:, kept]
         self._since, own = np.array([own[0], own[0] + ahead[0]]), own - own[0]
         other = own + ahead - ahead[0]
         self.drift = float(np.polyfit(own, other - own, 1)[0]) if len(own) > 1 else 0.0

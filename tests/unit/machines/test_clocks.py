@@ -87,6 +87,8 @@ def test_lines_join_measurements_and_the_wall_clock_is_not_set() -> None:
         fit = ClockFit("m", _STEADY[:7] + late)
         assert fit.steps == [f"the wall clock of {whose} was set by -0.000100 s by second 35"]
         assert fit.bound_ns == steady.bound_ns + 100_000
+        busy = late[-1]._replace(**{field: getattr(late[-1], field) - NS, "bound_ns": 200_000})
+        assert ClockFit("m", [*_STEADY[:-1], busy]).bound_ns > NS
 
 
 @pytest.mark.root
