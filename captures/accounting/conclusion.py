@@ -164,8 +164,7 @@ def judged(
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
     lost = lost_parts(inputs.faults)
-    # While an end of a link is down, what the other end sends is lost.
-    expected = expected if inputs.calm else (*expected, "tunnel")
+    expected = (*expected, "tunnel") if inputs.parted else expected
     return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 

@@ -26,6 +26,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import epochs
 from captures.rundir.faults import (
+    cuts,
     killed_routers,
     lossy_links,
     lost_parts,
@@ -180,20 +181,20 @@ class Inputs:
 
     @property
     def lossy_links(self) -> frozenset[int]:
-        """Indices of the links that a command or an event of the experiment made lose or double frames, and
-        of those between machines, whose ends go down one after the other."""
-        cut = {each.index for each in self.cut}
+        """Indices of the links that a command or an event of the experiment made lose or double frames."""
         events = self.experiment.get("events", [])
         ends = [each.get("link") for each in events if each.get("loss_percent") or _doubles(each)]
-        by_events = {link.index for link in self.topology.links if _among(link, ends)}
-        return lossy_links(self.run) | by_events | (set() if self.calm else cut)
+        return lossy_links(self.run) | {each.index for each in self.topology.links if _among(each, ends)}
 
     @cached_property
     def cut(self) -> list[Link]:
         """The links between machines, which are captured at both ends."""
-        places = enumerate(self.manifest.get("machines", ()))
-        at = {node: number for number, machine in places for node in machine["nodes"]}
-        return [each for each in self.topology.links if at.get(each.u) != at.get(each.v)]
+        return self.topology.cut(each["nodes"] for each in self.manifest.get("machines", ()))
+
+    @property
+    def parted(self) -> bool:
+        """Whether the controller saw a change, a tunnel was cut or a part lost: tunnels may lose frames."""
+        return bool(self.epochs.changes or cuts(self.faults) or lost_parts(self.faults))
 
     @property
     def calm(self) -> bool:

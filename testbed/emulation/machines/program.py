@@ -90,7 +90,7 @@ class Host:
                     pass  # the relay, which ends with this process, has the line until the driver closes
 
     def make(
-        self, experiment: Experiment, inputs: Mapping[str, bytes], datapath: str, incarnation: int
+        self, inputs: Mapping[str, bytes], experiment: Experiment, datapath: str, incarnation: int
     ) -> None:
         """Makes the site.
 

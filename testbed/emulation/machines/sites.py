@@ -98,12 +98,11 @@ class Sites:
             clocks[machine].connect(str(clock))
         self._clocks, self._remotes = Clocks(clocks, self._follow_drift), remotes
         self._require_clocks()
-        experiment, datapath, incarnation = self._made
         run, (first,) = self._run, self._clock.page.pieces()
         keys = (run.network_keys, *run.signing_keys.glob("*"))
         inputs = {run.relative(path): path.read_bytes() for path in (run.manifest, *keys) if path.exists()}
         for host in self._hosts.values():
-            host.make(experiment, inputs, datapath, incarnation)
+            host.make(inputs, *self._made)
         self._append(first)
         self._clock.followers.append(self._append)
         self._each.start_hosts()

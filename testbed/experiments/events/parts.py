@@ -173,8 +173,7 @@ def check_machines(events: Iterable[Event], topology: Topology, shares: Sequence
     Args:
         shares: nodes of each machine; none: one machine has the network to itself.
     """
-    at = {node: number for number, share in enumerate(shares) for node in share}
-    cut = {(link.u, link.v) for link in topology.links if at.get(link.u) != at.get(link.v)}
+    cut = {(link.u, link.v) for link in topology.cut(shares)}
     for event in events:
         if isinstance(event, MachineLost | TunnelDown) and not shares:
             where = "a network over machines (`cbcb run --master`)"

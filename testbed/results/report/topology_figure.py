@@ -115,8 +115,7 @@ def topology(run: RunData) -> Drawing | None:
     scale = min(1.0, math.sqrt(_LARGE_UP_TO / len(nodes)))
     senders, receivers = run.senders, run.receivers
     machines = run.manifest.get("machines", []) if run.manifest else []
-    at = {node: number for number, machine in enumerate(machines) for node in machine["nodes"]}
-    cut = [at.get(link.u) != at.get(link.v) for link in links]
+    cut = run.topology.cut(each["nodes"] for each in machines)
     figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
     scale *= figure.get_figwidth() / _WIDTH_IN
     width, height = (72 * part * size for part, size in zip(_FILLED, figure.get_size_inches(), strict=True))
@@ -134,7 +133,7 @@ def topology(run: RunData) -> Drawing | None:
             scale * (_NARROWEST_PT + (_WIDEST_PT - _NARROWEST_PT) * (frames[position] / max(most, 1)))
             for position in order
         ],
-        linestyles=["--" if cut[position] else "-" for position in order],
+        linestyles=["--" if links[position] in cut else "-" for position in order],
         cmap=LOAD_COLOURS,
         norm=Normalize(0, max(most, 1)),
         capstyle="round",
@@ -159,7 +158,7 @@ def topology(run: RunData) -> Drawing | None:
     ]
     for machine, (_, (shape, colour)) in zip(machines, parts, strict=True):
         handles.append(Line2D([], [], ls="none", marker=shape, ms=9, color=colour, label=machine["name"]))
-    if any(cut):
+    if cut:
         handles.append(Line2D([], [], ls="--", color=GREY, label="link between machines"))
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
     ranked = [links[position] for position in reversed(order) if frames[position]]
@@ -175,7 +174,7 @@ def topology(run: RunData) -> Drawing | None:
         load = "No frames were counted."
     else:
         load = "No link was captured: the load of the links is not known."
-    between = f"{sum(cut)} of them between {len(machines)} machines, " if any(cut) else ""
+    between = f"{len(cut)} of them between {len(machines)} machines, " if cut else ""
     note = (
         f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, {between}"
         f"{numbers.counted(len(senders), 'sender')}, {numbers.counted(len(receivers), 'receiver')}. {load}"

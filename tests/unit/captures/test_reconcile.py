@@ -25,6 +25,7 @@ from captures.accounting.reconcile import (
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
+from captures.rundir.faults import FaultRecord, append_fault
 from captures.rundir.inputs import MachineOfRun, read_manifest, write_manifest
 from captures.rundir.summary import faults
 from router.wire.header import HOST_PORT, node_address
@@ -98,11 +99,11 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     assert ([*faults(summary)], summary["verdict_reasons"]) == ([], [f"{reason}expected 3, found 2"])
     changed = ("frames_captured", "reconciliation", "verdict", "verdict_reasons", "clock_error_s")
     assert {**whole, **{name: summary[name] for name in changed}} == summary
-    # While an end of a link is down, it takes nothing.
-    run.experiment.write_text('[[events]]\naction = "link_down"\n')
-    with Direct(run.path) as direct:
-        assert direct.summary()["reconciliation"]["tunnel"] == summary["reconciliation"]["tunnel"]
-        assert direct.verdict() == ("holds", [])
+    for what, part, verdict in ("killed", "application", "fails"), ("cut", "tunnel", "holds"):
+        append_fault(run, FaultRecord(t_ns=1, at_s=0.0, what=what, part=part))  # type: ignore[typeddict-item]
+        with Direct(run.path) as direct:
+            assert direct.summary()["reconciliation"]["tunnel"] == summary["reconciliation"]["tunnel"]
+            assert direct.verdict()[0] == verdict
 
 
 def test_frames_by_tshark_are_compared_with_each_file() -> None:
