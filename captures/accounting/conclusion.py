@@ -26,7 +26,7 @@ from captures.accounting.verdict import lag_keys, verdict
 from captures.rundir.clock import Clock
 from captures.rundir.controller import Rejection
 from captures.rundir.epochs import Change
-from captures.rundir.faults import killed_routers, lost_parts
+from captures.rundir.faults import cuts, killed_routers, lost_parts
 from captures.rundir.inputs import clock_error_s
 from captures.rundir.measures import SwitchDrops, read_switch_drops
 from captures.rundir.summary import SUMMARY_KEYS
@@ -164,7 +164,8 @@ def judged(
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
     lost = lost_parts(inputs.faults)
-    expected = (*expected, "tunnel") if inputs.parted else expected
+    # Where the network changed, tunnels may lose frames.
+    expected = (*expected, "tunnel") if lost or cuts(inputs.faults) or inputs.epochs.changes else expected
     return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 

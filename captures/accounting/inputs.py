@@ -26,7 +26,6 @@ from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import epochs
 from captures.rundir.faults import (
-    cuts,
     killed_routers,
     lossy_links,
     lost_parts,
@@ -184,17 +183,14 @@ class Inputs:
         """Indices of the links that a command or an event of the experiment made lose or double frames."""
         events = self.experiment.get("events", [])
         ends = [each.get("link") for each in events if each.get("loss_percent") or _doubles(each)]
+        # A tunnel that is cut drops what its capture has seen.
+        ends += [[int(end) for end in each["link"].split("-")] for each in self.faults if "link" in each]
         return lossy_links(self.run) | {each.index for each in self.topology.links if _among(each, ends)}
 
     @cached_property
     def cut(self) -> list[Link]:
         """The links between machines, which are captured at both ends."""
         return self.topology.cut(each["nodes"] for each in self.manifest.get("machines", ()))
-
-    @property
-    def parted(self) -> bool:
-        """Whether the controller saw a change, a tunnel was cut or a part lost: tunnels may lose frames."""
-        return bool(self.epochs.changes or cuts(self.faults) or lost_parts(self.faults))
 
     @property
     def calm(self) -> bool:
