@@ -104,6 +104,15 @@ class OfLink(Event):
 
 
 @dataclass(frozen=True)
+class OfLinkForAWhile(OfLink):
+    down_s: float = field(metadata=duration("How long the link is down."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.down_s
+
+
+@dataclass(frozen=True)
 class OfApplication(OfNode):
     app: str = field(
         default=APPLICATION,

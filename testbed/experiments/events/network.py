@@ -9,7 +9,7 @@ of the fault. A node that is down has no host link and no links; its router and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
@@ -20,10 +20,10 @@ from testbed.experiments.events import (
     Ends,
     Event,
     OfLink,
+    OfLinkForAWhile,
     OfNode,
     Problem,
     check_joined,
-    duration,
     links_between,
 )
 from testbed.experiments.events.parts import PartFault
@@ -109,17 +109,10 @@ class LinkUp(OfLink, Fault):
         network.set_link(*self.link, up=True)
 
 
-@dataclass(frozen=True)
-class LinkFlap(OfLink, Fault):
+class LinkFlap(OfLinkForAWhile, Fault):
     action = "link_flap"
     doc = "The link goes down and after `down_s` comes up, unless a node of it is down."
     leads_to = (LINK_DOWN, LINK_UP)
-
-    down_s: float = field(metadata=duration("How long the link is down."))
-
-    @property
-    def ends_s(self) -> float:
-        return self.at_s + self.down_s
 
     def steps(self) -> Iterator[Step]:
         yield self.at_s, lambda network: network.set_link(*self.link, up=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from captures.rundir.faults import PartName
-from testbed.experiments.events import NAMED, Event, OfApplication, OfLink, OfNode, duration
+from testbed.experiments.events import NAMED, Event, OfApplication, OfLinkForAWhile, OfNode, duration
 from testbed.support.errors import InputError
 from topos import Topology
 
@@ -151,20 +151,13 @@ class MachineLost(OfNode, PartFault):
     part = "machine"
 
 
-@dataclass(frozen=True)
-class TunnelDown(OfLink, PartFault):
+class TunnelDown(OfLinkForAWhile, PartFault):
     action = "tunnel_down"
     doc = (
         "The tunnel of a link between machines loses all frames, both ways, for `down_s`; its devices stay "
         "up, and nobody tells the controller. Only in a network over machines that is cut there."
     )
     part = "tunnel"
-
-    down_s: float = field(metadata=duration("How long the link is down."))
-
-    @property
-    def ends_s(self) -> float:
-        return self.at_s + self.down_s
 
 
 def check_machines(events: Iterable[Event], topology: Topology, shares: Sequence[Sequence[int]] = ()) -> None:
