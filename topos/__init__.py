@@ -121,10 +121,10 @@ class Topology:
         name = self.nodes[node].name
         return str(node) if name is None else f"{node} {name}"
 
-    def cut(self, shares: Iterable[Iterable[int]]) -> list[Link]:
+    def cut(self, shares: Iterable[Iterable[int]]) -> frozenset[Link]:
         """The links between machines, by the nodes of each machine; none: a machine has them all."""
         at = {node: number for number, share in enumerate(shares) for node in share}
-        return [link for link in self.links if at.get(link.u) != at.get(link.v)]
+        return frozenset(link for link in self.links if at.get(link.u) != at.get(link.v))
 
     def neighbours(self, node: int) -> dict[int, int]:
         """Interface number -> neighbouring node, of one node."""

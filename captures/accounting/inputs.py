@@ -6,7 +6,7 @@ import math
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -188,7 +188,7 @@ class Inputs:
         return lossy_links(self.run) | {each.index for each in self.topology.links if _among(each, ends)}
 
     @cached_property
-    def cut(self) -> list[Link]:
+    def cut(self) -> frozenset[Link]:
         """The links between machines, which are captured at both ends."""
         return self.topology.cut(each["nodes"] for each in self.manifest.get("machines", ()))
 
@@ -301,7 +301,7 @@ class IpFrames:
         }
 
 
-def ip_frames(run: RunLayout, links: Iterable[Link], cut: Sequence[Link] = ()) -> IpFrames:
+def ip_frames(run: RunLayout, links: Iterable[Link], cut: Collection[Link] = ()) -> IpFrames:
     """Reads the captures of IPv4: how often each switch port counted its frames.
 
     A switch gives each IP frame the link addresses of its hop (`testbed.controller.rules`): the source of a

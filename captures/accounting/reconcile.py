@@ -256,7 +256,7 @@ def reconcile_ovs(
     for link in links:
         for node, port, neighbour in ((link.u, link.u_port, link.v), (link.v, link.v_port, link.u)):
             if (node, port) not in left_out:
-                name = f"{'tunnel' if link in cut and node == link.v else 'link'} {link.index}"
+                name = f"{'tunnel' if node == link.v and link in cut else 'link'} {link.index}"
                 found[f"switch {node} port {port}: received"] = captured[name, neighbour, True]
                 found[f"switch {node} port {port}: sent"] = captured[name, node, True]
     for node in counters:
