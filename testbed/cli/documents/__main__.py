@@ -22,14 +22,15 @@ from pathlib import Path
 import captures.rundir.document
 import captures.tables.document
 from captures.datasource.options import OPTIONS
-from captures.datasource.views import CBCB_VIEWS, FILES, FRAMES, PCAP_VIEWS
-from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS, spark_type
+from captures.datasource.views import CBCB_VIEWS, FILES, PCAP_VIEWS
+from captures.frames.columns import spark_type
 from captures.rundir.document import bullet
 from captures.rundir.summary import SUMMARY_KEYS
 from router.wire import document as wire
 from testbed.cli.documents import SCHEMAS, experiment_file
 from testbed.evaluation.figures import claims
 from testbed.terminal import put
+from topos import PROPERTIES
 from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -83,15 +84,14 @@ def _columns_of_the_formats() -> str:
     views = {f"`pcap`, view `{view}`": columns for view, columns in PCAP_VIEWS.items() if view != FILES}
     views |= {f"`cbcb`, view `{view}`": columns for view, columns in CBCB_VIEWS.items() if view != FILES}
     views["Both formats, view `files`"] = PCAP_VIEWS[FILES]
-    lines = []
+    lines, described = [], dict[str, object]()
     for heading, columns in views.items():
-        lines += [f"### {heading}", ""]
-        if columns is TRAFFIC_COLUMNS:
-            shared = [f"`{name}`" for name in columns if name in COLUMNS]
-            lines += [f"{', '.join(shared)} as in view `{FRAMES}`, and:", ""]
-            columns = {name: column for name, column in columns.items() if name not in COLUMNS}
-        lines += [bullet(f"`{name}`, `{spark_type(kind)}`: {text}") for name, (kind, text) in columns.items()]
+        own = {name: column for name, column in columns.items() if described.get(name) != column}
+        shared = ", ".join(f"`{name}`" for name in columns if name not in own)
+        lines += [f"### {heading}", "", *([f"{shared} as above, and:", ""] if shared else [])]
+        lines += [bullet(f"`{name}`, `{spark_type(kind)}`: {text}") for name, (kind, text) in own.items()]
         lines.append("")
+        described |= columns
     return "\n".join(lines)
 
 
@@ -105,7 +105,7 @@ _BLOCKS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     },
     "topology-file": {
         "node": lambda: experiment_file.listed(NODE_OPTIONS),
-        "link": lambda: experiment_file.listed(LINK_OPTIONS),
+        "link": lambda: experiment_file.listed(LINK_OPTIONS[: -len(PROPERTIES)]),
     },
     "run-folder": {"files": captures.rundir.document.document},
     "tables": {

@@ -20,6 +20,7 @@ from testbed.experiments.config.events import ACTION
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import FILE_OPTIONS, GENERATOR
 from testbed.experiments.events import Event
+from topos import PROPERTIES
 from topos.loaders import LINK_OPTIONS, NODE_OPTIONS
 
 #: Sections whose first key names an entry of a registry, whose options are further keys of the section.
@@ -79,7 +80,8 @@ def _entries(section: str) -> str:
     for name, options in entries.items():
         keys = "all" if options == tuple(further) else ", ".join(f"`{option.key}`" for option in options)
         lines.append(bullet(f"`{name}`{f' ({keys})' if keys else ''}: {docs[name]}"))
-    return "\n".join([*lines, "", "Further keys:", "", listed(further)])
+    listed_here = listed(option for option in further if option.key not in PROPERTIES)  # [links] has them
+    return "\n".join([*lines, "", "Further keys:", "", listed_here])
 
 
 def sentence_of(options: type, section: str) -> str:

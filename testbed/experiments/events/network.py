@@ -132,7 +132,7 @@ def _property(name: str) -> Any:
 @dataclass(frozen=True)
 class LinkImpair(Fault):
     action = "link_impair"
-    doc = "Links get other properties; 0 takes one away, and those that are not given stay as they are."
+    doc = "Properties of [links] change, to at most 1e6 Mbit/s and 60,000 ms; 0 takes a property away."
     leads_to = ()
 
     link: tuple[int, int] | None = setting(
