@@ -8,7 +8,8 @@ the protocol, and the reader of captures has been compared with tshark elsewhere
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -20,11 +21,8 @@ from captures.accounting.engines import DuckDB
 from captures.accounting.inputs import Inputs
 from captures.accounting.steps import KNOWN, Sources, Steps, reads_of
 from captures.accounting.texts import code_of, in_order, reads, texts
-from captures.frames import CaptureIdentity
-from captures.frames.columns import COLUMNS, SCHEMA
-from captures.frames.decoder import FrameDecoder
-from captures.pcap.blocks import in_batches
-from captures.pcap.reader import PcapReader
+from captures.datasource.opening import frames_of
+from captures.frames.columns import COLUMNS
 from captures.rundir import RunLayout
 from captures.tables import TABLES
 from captures.tables.store import FRAMES
@@ -60,13 +58,15 @@ class Direct:
         self, run_dir: Path, *, whole: bool = False, threads: int | None = 1, spill: Path | None = None
     ) -> None:
         self.inputs = Inputs(RunLayout(run_dir))
-        captures = {run_dir / each.file: each.identity for each in self.inputs.captures}
-        columns = tuple(COLUMNS) if whole else _COLUMNS
-        schema = pa.schema([SCHEMA.field(name) for name in columns])
-        self._engine = DuckDB(decoded_frames(captures, columns), schema, threads, spill)
+        captures = {str(run_dir / each.file): each.identity for each in self.inputs.captures}
+        captured = frames_of(captures, tuple(COLUMNS) if whole else _COLUMNS)
+        self._engine = DuckDB(captured, threads, spill)
         self._steps = Steps(self._engine, Sources(self.inputs))
         try:
-            self._steps.make((FRAMES,))
+            with warnings.catch_warnings():
+                # The summary has the captures that end inside a record.
+                warnings.simplefilter("ignore", UserWarning)
+                self._steps.make((FRAMES,))
         except BaseException:
             self._engine.close()
             raise
@@ -122,28 +122,6 @@ class Direct:
         """
         self._steps.make(KNOWN & {*re.findall(r"\w+", query.lower())})
         return self._engine.database.sql(query).to_arrow_table()
-
-
-def decoded_frames(
-    captures: Mapping[Path, CaptureIdentity], columns: Sequence[str], *, growing: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Yields the frames of captures, with some columns of the table `frames`; small files share batches.
-
-    Args:
-        captures: file -> the capture that it holds.
-        growing: whether the files are being written; see `PcapReader`.
-
-    Raises:
-        PcapError: a file is no pcap file.
-    """
-    blocks = (
-        (decoder, block)
-        for path, identity in captures.items()
-        for decoder in (FrameDecoder(identity, tuple(columns)),)
-        for block in PcapReader(path, growing=growing).blocks()
-    )
-    for batch in in_batches(blocks):
-        yield FrameDecoder.together(*batch)
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

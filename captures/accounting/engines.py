@@ -57,19 +57,14 @@ class DuckDB(Engine):
 
     Args:
         captured: the captured frames, of which one batch at a time is in memory.
-        schema: of the captured frames.
         threads: of DuckDB; None: as many as the machine has processors.
         spill: folder for the temporary folder; None: that of the system.
     """
 
     def __init__(
-        self,
-        captured: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        threads: int | None = None,
-        spill: Path | None = None,
+        self, captured: pa.RecordBatchReader, threads: int | None = None, spill: Path | None = None
     ) -> None:
-        self._captured, self._schema = captured, schema
+        self._captured = captured
         self._stack = ExitStack()
         settings = {} if threads is None else {"threads": threads}
         self.database = self._stack.enter_context(new_database(spill, **settings))
@@ -87,8 +82,7 @@ class DuckDB(Engine):
         interruptible(self.database, lambda: self.database.execute(made))
 
     def read_captures(self, name: str, sql: str) -> None:
-        captured = pa.RecordBatchReader.from_batches(self._schema, self._captured)
-        with reading(self.database, CAPTURED, captured):
+        with reading(self.database, CAPTURED, self._captured):
             self.define(name, sql, shared=True)
 
     def rows(self, name: str) -> pa.Table:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from captures.datasource.options import OptionError, read_columns, read_options
-from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View
+from captures.datasource.options import OptionError, ReadOptions, read_columns, read_options
+from captures.datasource.views import CBCB_VIEWS, FRAMES, PACKETS, PCAP_VIEWS, View
 from captures.frames import CaptureIdentity
 from captures.frames.columns import PACKET_COLUMNS
 from captures.frames.parts import FilePart
@@ -86,6 +86,19 @@ def open_captures(
     table = view_of(source, written)
     parts = [FilePart(file.path, size=file.size) for file in table.options.files()]
     return pa.RecordBatchReader.from_batches(table.schema, table.read_all(parts))
+
+
+def frames_of(
+    captures: Mapping[str, CaptureIdentity], columns: Sequence[str], *, growing: bool = False
+) -> pa.RecordBatchReader:
+    """The frames of files, each with the capture that it holds, as `open_captures` reads them.
+
+    Args:
+        growing: whether the files are being written.
+    """
+    view = View(ReadOptions(view=FRAMES, columns=tuple(columns)), captures, growing)
+    parts = [FilePart(path, size=Path(path).stat().st_size) for path in captures]
+    return pa.RecordBatchReader.from_batches(view.schema, view.read_all(parts))
 
 
 def _flows(paths: Any, columns: Sequence[str] | None, options: Mapping[str, object]) -> pa.RecordBatchReader:

@@ -92,7 +92,7 @@ def answer(name: str, inputs: dict[str, pa.Table], /, **values: str) -> pa.Table
         values: values of a run for the texts.
     """
     inputs = {"numbers": pa.table({"number": pa.array(range(100), pa.int64())}), **inputs}
-    engine = DuckDB((), SCHEMA, threads=1)
+    engine = DuckDB(SCHEMA.empty_table().to_reader(), threads=1)
     try:
         for each in in_order([name], lambda read: () if read in inputs else reads(texts().get(read, ""))):
             if each in inputs:

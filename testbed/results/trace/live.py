@@ -9,15 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-import pyarrow as pa
-
-from captures.accounting.direct import decoded_frames
 from captures.accounting.log_tables import application_tables, oracle_rows, routing_rows
 from captures.accounting.run_tables import read_trees
 from captures.accounting.texts import experiment_seconds
-from captures.frames.columns import SCHEMA
+from captures.datasource.opening import frames_of
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, capture_paths
 from captures.rundir.clock import read_clock
@@ -46,7 +42,6 @@ _COLUMNS = (
     *("kind", "node", "direction", "from_node", "to_node", "type", "time_ns", "issuer", "seq", "epoch"),
     *("destination", "undecodable", "fragment_index"),
 )
-_SCHEMA = pa.schema([SCHEMA.field(name) for name in _COLUMNS])
 #: The table `messages`, before the oracle has judged any.
 _MESSAGES = """
     create temp table messages as
@@ -156,12 +151,12 @@ def _database(
     """A database with the tables that a trace reads (`testbed.results.trace.build`)."""
     clock = read_clock(run, unfinished=True)
     events = application_tables(run).events(clock)
-    files = {Path(path): identity for path, identity in capture_paths(run).items()}
-    captures = [CapturedFile(each, str(path), "", 0, 0, 0) for path, each in files.items()]
+    files = capture_paths(run)
+    captures = [CapturedFile(each, path, "", 0, 0, 0) for path, each in files.items()]
     sources = set(events["source"].drop_null().to_pylist())
     held = {
         "applications": events,
-        "frames": pa.Table.from_batches(decoded_frames(files, _COLUMNS, growing=True), _SCHEMA),
+        "frames": frames_of(files, _COLUMNS, growing=True).read_all(),
         "trees": read_trees(captures, run.path, sources),
         "oracle": oracle_rows(answers),
         "routing_tables": routing_rows(tables),
