@@ -17,7 +17,16 @@ from typing import Any, TypeVar
 
 from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS
-from captures.rundir.files import Follower, RunFile, RunFolderError, check, missing, parsed, read_lines
+from captures.rundir.files import (
+    Follower,
+    RunFile,
+    RunFolderError,
+    check,
+    missing,
+    of_events,
+    parsed,
+    read_lines,
+)
 from captures.rundir.inputs import is_private
 from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
@@ -40,19 +49,13 @@ APPLICATIONS = RunFile(
     "asked for (with exact predicates and messages) and the deliveries that they kept: those of the "
     "workload in `members.jsonl`, `cbcb pub` and `cbcb sub` with `--key-file`, process `pid`, in a file of "
     "their own.",
-    tuple((f"Event `{name}`", record) for name, record in APPLICATION_EVENTS.items()),
+    of_events(APPLICATION_EVENTS),
 )
 SERVICE = RunFile(
     lambda run: [run.service_records_of("<n>"), run.simulated_service_records],
     'With [service] `kind = "attention"`: what the router of node n did for its applications, or all '
     "routers of a simulation; written as `logs/applications`.",
-    tuple(
-        (
-            f"Event {' and '.join(f'`{name}`' for name, each in ATTENTION_EVENTS.items() if each is record)}",
-            record,
-        )
-        for record in dict.fromkeys(ATTENTION_EVENTS.values())
-    ),
+    of_events(ATTENTION_EVENTS),
 )
 #: Wall time after which every record of a run with privacy is in its file, whoever wrote it.
 _WRITTEN_NS = 500_000_000

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from captures.rundir.files import RunFile, check, parsed, read_lines
+from captures.rundir.files import RunFile, check, of_events, parsed, read_lines
 from router.records.json_file import json_line
 
 #: A line of the log that has been checked against the record of its event.
@@ -172,13 +172,7 @@ CONTROLLER_EVENTS: dict[str, type] = {
 CONTROLLER = RunFile(
     lambda run: [run.controller_log],
     "The events of the controller, one a line.",
-    (
-        ("Every event", Head),
-        *(
-            (", ".join(f"`{name}`" for name, each in CONTROLLER_EVENTS.items() if each is record), record)
-            for record in dict.fromkeys(CONTROLLER_EVENTS.values())
-        ),
-    ),
+    (("Every event", Head), *of_events(CONTROLLER_EVENTS)),
 )
 
 

@@ -5,21 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
-from captures.rundir import (
-    RunLayout,
-    applications,
-    capture_list,
-    clock,
-    controller,
-    faults,
-    inputs,
-    measures,
-    oracle,
-    routing_tables,
-    summary,
-)
+import captures.rundir
+from captures.rundir import At, RunLayout
 from captures.rundir.files import Document, Log, RunFile
 from router.records.forms import Field, NodeNumber, TimeNs, expected, fields
 
@@ -81,43 +72,23 @@ REPORT = RunFile(
     "The report for people, and its figures as SVG and PNG; as PDF in a folder of its own, by "
     "`cbcb report --style`.",
 )
-#: Every file of a run folder, in the order of the document.
-FILES: tuple[RunFile, ...] = (
-    EXPERIMENT,
-    inputs.TOPOLOGY,
-    inputs.WORKLOAD,
-    inputs.MANIFEST,
-    KEYS,
-    NETWORK_KEYS,
-    SIGNING_KEYS,
-    clock.CLOCK,
-    capture_list.CAPTURE_FILES,
-    capture_list.CAPTURES,
-    applications.APPLICATIONS,
-    faults.COMMANDS,
-    faults.FAULTS,
-    applications.SERVICE,
-    controller.CONTROLLER,
-    routing_tables.ROUTING_TABLES,
-    CONTROLLER_PROCESS,
-    ROUTERS_PROCESS,
-    ROUTERS,
-    SPARK,
-    RECORDINGS,
-    measures.ROUTERS,
-    measures.SWITCHES,
-    measures.DROPS,
-    measures.LAG,
-    measures.TIMINGS,
-    measures.SIMULATION,
-    oracle.ORACLE,
-    oracle.SUBSCRIPTIONS,
-    oracle.JUDGEMENT,
-    TABLES,
-    TABLES_AT_WORK,
-    measures.ACCOUNTING,
-    summary.SUMMARY,
-    REPORT,
+_PLACES = [Path(each.name) for each in vars(RunLayout).values() if isinstance(each, At)]
+
+
+def _place(file: RunFile) -> int:
+    path = file.path(RunLayout(Path()))
+    return _PLACES.index(path if path in _PLACES else path.parent)
+
+
+#: Every file of a run folder, in the order of `RunLayout`.
+FILES = sorted(
+    {
+        each
+        for module in iter_modules(captures.rundir.__path__)
+        for each in vars(import_module(f"captures.rundir.{module.name}")).values()
+        if isinstance(each, RunFile)
+    },
+    key=_place,
 )
 #: More records of a file are in one table, with their fields in another.
 _FEW = 4
@@ -169,8 +140,7 @@ def _events(records: Sequence[tuple[str, type]]) -> Iterator[str]:
     yield "\n"
     meanings: dict[str, dict[str, list[str]]] = {}
     common = set.intersection(*({field.name for field in fields(record)} for _, record in records))
-    for heading, record in records:
-        names = heading.removeprefix("Event ")
+    for names, record in records:
         own = [field for field in fields(record) if field.name != "event"]
         listed = ", ".join(f"`{field.name}`" for field in own if field.name not in common)
         yield bullet(f"{names}{f' ({listed})' if listed else ''}: {_sentence(record)}") + "\n"

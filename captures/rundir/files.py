@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,14 @@ class RunFile:
     def path(self, run: RunLayout) -> Path:
         """The path of the file; the first of its names."""
         return next(iter(self.names(run)))
+
+
+def of_events(records: Mapping[str, type]) -> tuple[tuple[str, type], ...]:
+    """The records of the events of a log, each after the names of its events."""
+    return tuple(
+        (", ".join(f"`{name}`" for name, each in records.items() if each is record), record)
+        for record in dict.fromkeys(records.values())
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
