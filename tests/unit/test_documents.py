@@ -44,6 +44,11 @@ def test_links_to_headings_lead_to_headings(page: Path) -> None:
     assert broken == []
 
 
+def test_the_navigation_of_the_site_names_each_document_once() -> None:
+    named = re.findall(r"[\w/-]+\.md\b", (ROOT / "mkdocs.yml").read_text())
+    assert sorted(named) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
 def _anchors(page: Path) -> set[str]:
     """The anchors of a page's headings: lower case, without punctuation, with a hyphen for each space."""
     headings = _HEADING.findall(_FENCED.sub("", page.read_text()))

@@ -52,13 +52,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_of_docs_is_a_page_of_the_site(site: Path) -> None:
     pages = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")}
-    built = {
-        path.parent.relative_to(site) if path.parent != site else Path("index")
-        for path in site.rglob("index.html")
-    }
+    built = {path.parent.relative_to(site) for path in site.rglob("index.html")}
     assert {path.name for path in (site / "schemas").iterdir()} == {path.name for path in SCHEMAS.iterdir()}
     # A README is the index of its folder.
-    expected = {page.parent if page.name == "README" else page for page in pages}
+    expected = {page.parent if page.name in ("README", "index") else page for page in pages}
     assert expected - built == set()
 
 
