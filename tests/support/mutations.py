@@ -80,11 +80,12 @@ class Mutation:
         return re.search(".*".join(map(re.escape, self.reason.split("…"))), reason, re.DOTALL) is not None
 
     def in_runs(self) -> Iterator[str]:
+        """Yields the names of the single runs."""
         for name in self.runs.split(", "):
             yield from _GROUPS.get(name, (name,))
 
     def made(self) -> Change:
-        """Makes the change in a copy of a run folder."""
+        """Returns what makes the change in a copy of a run folder."""
         path = self.file.replace("<n>", "2")
         if self.change == "it is gone":
             return without(path)
