@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import sys
-import tracemalloc
 from functools import cache
-from types import FrameType
 
 import networkx as nx
 import pytest
@@ -22,6 +19,7 @@ from testbed.controller.trees import (
     hops_on_trees,
     spt_trees,
 )
+from tests.support.costs import calls_of, memory_of
 from tests.support.tree_entries import TreeEntry, entries_of, sources_of
 from topos import LinkSpec, Node, Topology
 from topos.build import MAX_TOTAL_COST, build
@@ -241,12 +239,7 @@ def line(count: int) -> Forest:
 
 def test_hops_are_computed_in_little_memory_beside_their_own() -> None:
     forest = line(800)
-    tracemalloc.start()
-    try:
-        hops = hops_of(forest.sources, forest.parents)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    hops, _, peak = memory_of(lambda: hops_of(forest.sources, forest.parents))
     assert hops[0].tolist() == list(range(800))
     assert peak < 4 * hops.nbytes
 
@@ -254,27 +247,11 @@ def test_hops_are_computed_in_little_memory_beside_their_own() -> None:
 def test_the_trees_of_all_nodes_are_held_once() -> None:
     topology = topology_of(nx.path_graph(800), None)
     spt_trees(topology)  # Loads the compiled code.
-    tracemalloc.start()
-    try:
-        forest = spt_trees(topology)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    forest, _, peak = memory_of(lambda: spt_trees(topology))
     assert peak < 1.5 * forest.parents.nbytes
 
 
 def test_a_deep_network_takes_few_calls_of_numpy() -> None:
     forest = line(512)
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "c_call"
-
-    sys.setprofile(count)
-    try:
-        _keys(forest.sources, forest.parents)
-    finally:
-        sys.setprofile(None)
     # There are 8 slices; a call for each depth of each would make 4,000.
-    assert calls < 1000
+    assert calls_of(lambda: _keys(forest.sources, forest.parents)) < 1000

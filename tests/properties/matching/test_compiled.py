@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,6 +13,7 @@ from router.predicates import Constraint, Filter, Message, Operator, Predicate, 
 from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message
+from tests.support.costs import memory_of
 from tests.support.matching_variants import to_columns
 from tests.support.predicate_worlds import HOSTILE_MESSAGES, MIXED, predicates
 
@@ -90,13 +89,8 @@ def test_memory_is_counted_with_what_each_interface_costs() -> None:
     count = 20_000
     filters = [Predicate((Filter((Constraint("x", Type.INTEGER, Operator.EQ, n),)),)) for n in range(count)]
     table = to_columns(dict(enumerate(filters, start=1000)))
-    tracemalloc.start()
-    try:
-        compiled = CompiledMatcher()
-        compiled.load(table)
-        taken, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    compiled = CompiledMatcher()
+    _, taken, _ = memory_of(lambda: compiled.load(table))
     assert compiled.match(Message({"x": 7})) == {1007}
     assert 0.7 * taken < compiled.nbytes < 1.4 * taken
 

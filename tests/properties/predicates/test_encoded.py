@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tracemalloc
 import weakref
 from collections import Counter
 
@@ -37,6 +36,7 @@ from router.predicates.encoded.algebra import minimal, union, widened
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import ENCODINGS, Encoding, Ranges
 from router.predicates.encoded.pool import BloomPool
+from tests.support.costs import memory_of
 from tests.support.encoded_cases import EDGES, ENCODERS, FILTERS, MESSAGES, PREDICATES, covers, encoder
 from tests.support.fuzz import cases
 
@@ -133,12 +133,7 @@ def test_widening_many_filters_to_many_compares_few_at_a_time() -> None:
     predicate = BloomPredicate(
         minimal(BloomFilter(suite, sum(1 << bit for bit in source.sample(range(64), 8))) for _ in range(1500))
     )
-    tracemalloc.start()
-    try:
-        wide = widened(predicate, 600)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    wide, _, most = memory_of(lambda: widened(predicate, 600))
     assert 300 < len(wide) <= 600
     assert covers(wide, predicate)
     assert most < 40_000_000

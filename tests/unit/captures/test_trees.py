@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 
 from captures.accounting.run_tables import read_trees
@@ -12,6 +11,7 @@ from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Frame, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from tests.support.capture_files import pcap
+from tests.support.costs import memory_of
 from tests.support.tree_entries import TreeEntry, table_of
 
 TABLE = table_of(
@@ -67,12 +67,9 @@ def test_rows_of_one_capture_at_a_time_are_python_objects(tmp_path: Path) -> Non
     capture = CapturedFile(CaptureIdentity("host-5", "host", node=5), "host.pcap", "a", 1, 1, 0)
 
     def peak(captures: int) -> int:
-        tracemalloc.start()
-        try:
-            assert read_trees([capture] * captures, tmp_path, sources).num_rows == captures * len(sources)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        trees, _, most = memory_of(lambda: read_trees([capture] * captures, tmp_path, sources))
+        assert trees.num_rows == captures * len(sources)
+        return most
 
     # The reader of a capture takes most of either.
     assert peak(8) < 1.3 * peak(1)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
@@ -16,6 +15,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from tests.support.algebra import covers, disjoin
 from tests.support.cases import cases_beside
+from tests.support.costs import calls_of
 from tests.support.protocol_network import integer
 
 _CASES = cases_beside(__file__)
@@ -124,22 +124,6 @@ def _substrings(count: int) -> list[Constraint]:
     return [Constraint("s", Type.STRING, Operator.SUBSTRING, _text(random)) for _ in range(count)]
 
 
-def _calls(function: Callable[[], object]) -> int:
-    """Calls of functions, Python's and built-in, that a call makes."""
-    count = 0
-
-    def counted(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counted)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 def _of_each(size: int, text: str) -> Predicate:
     """Filters that no smaller predicate has, so that the cache of `normalise` helps neither."""
     texts = (text.format(n, n + 2 * size, 3 * size - n, 5 * size - n) for n in range(size, 2 * size))
@@ -163,7 +147,7 @@ def test_the_work_for_a_predicate_does_not_grow_with_its_square(made: Callable[[
 
     def work(size: int) -> int:
         predicate, pool = made(size), FilterPool()
-        return _calls(lambda: pool.add(0, pool.numbers(predicate)))
+        return calls_of(lambda: pool.add(0, pool.numbers(predicate)))
 
     assert work(1_000) < 3 * work(500)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
-import tracemalloc
 
 import pytest
 
@@ -28,6 +27,7 @@ from router.predicates.encoded.encodings import Ranges, Slides
 from router.predicates.encoded.pool import BloomPool
 from router.predicates.parser import parse_predicate
 from tests.support.cases import cases_beside
+from tests.support.costs import memory_of
 from tests.support.encoded_cases import KEY, covers, encoder, only
 
 
@@ -173,12 +173,7 @@ def test_others_of_many_suites_cost_their_own_size() -> None:
     own = [BloomFilter(_SUITE, source.getrandbits(64)) for _ in range(2_000)]
     holder.members = bits_of(pool.numbers(BloomPredicate(own)))
     others = [BloomFilter(Suite(2 + number, 4_096, 8, 1), (1 << 4_096) - 1) for number in range(20)]
-    tracemalloc.start()
-    try:
-        holder.members |= bits_of(pool.numbers(BloomPredicate(others)))
-        grown, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    _, grown, _ = memory_of(lambda: pool.numbers(BloomPredicate(others)))
     assert grown < 20 * 100_000
 
 
