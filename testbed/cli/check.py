@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ from captures.rundir import RunLayout
 from captures.spark.folder import remove_abandoned
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load, master
 from testbed.cli.prepared import has_room
-from testbed.emulation.network.cleanup import clean_dead_runs
+from testbed.emulation.network.cleanup import KEPT, clean_dead_runs
 from testbed.emulation.run.demand import Estimate, accounting, capacity, demand, estimate, shortages
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.parts import check_machines
@@ -223,6 +224,8 @@ def clean_command(arguments: Namespace) -> int:
         put("nothing to clean")
     for state in live_runs():
         put(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{KEPT}*")):
+        put(f"left alone: {path}, files of a run that have not come to its driver; delete them yourself")
     if cleaned.failures:
         raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))
     return 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.support.applications import deliveries_so_far
 from tests.support.command import STATE, Cbcb, accounted, left_behind, output_of
 from tests.support.machines import Cluster, Machine, machines
 from tests.support.polling import TIMEOUT, poll, wait_for
+from tests.support.small_folder import fill
 
 pytestmark = pytest.mark.emulation
 
@@ -123,3 +126,27 @@ def test_a_machine_without_a_network_takes_its_part_down(cluster: Cluster, start
     run.ends(1, timeout_s=60)
     _wait_until_clean(cluster.machines)
     _ended(state, ["machine lost"], r"m1 \(10.99.0.1\) does not answer.*")
+
+
+def test_machines_keep_what_the_disk_of_the_driver_does_not_take(
+    cluster: Cluster, start: Start, tmp_path: Path
+) -> None:
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path), "-o"]
+    subprocess.run([*mount, "size=1g"], check=True)
+    try:
+        run, state = start()
+        for at in cluster.machines:
+            _messages_come(at)
+        subprocess.run([*mount, "remount,size=8m"], check=True)
+        fill(tmp_path)
+        run.interrupt()
+        printed = " ".join(run.ends(3).split())
+        _wait_until_clean(cluster.machines, lambda left: "cbcb-kept-" not in left)
+        for at in cluster.machines:
+            (kept,) = at.folder.glob(f"cbcb-kept-{Path(state['run_dir']).name}-*")
+            assert f"keeps its files in {kept}: copy what you need" in printed
+            assert f"{at.name}: left alone: {kept}, files of a run" in printed
+            assert deliveries_so_far(kept) > 10 and [*RunLayout(kept).captures_folder.iterdir()]
+            shutil.rmtree(kept)
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from captures.spark.machines import machine_key
 from router.clock import Piece
 from testbed.emulation.machines.calls import serve
 from testbed.emulation.machines.relay import Relay
-from testbed.emulation.network.cleanup import clean_dead_runs, remove_run
+from testbed.emulation.network.cleanup import KEPT, clean_dead_runs, remove_run
 from testbed.emulation.network.tunnels import Tunnel
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.site import Site
@@ -114,10 +115,29 @@ class Host:
         self.clock.page.append(piece)
         self.clock.page.zero_s = zero_s
 
+    def keep(self, name: str) -> str:
+        """Keeps the files of the site until `discard`, even if this process or the driver ends.
+
+        Args:
+            name: of the driver's run folder.
+
+        Returns:
+            The path of the folder, which has no keys.
+        """
+        for each in self._inputs:
+            (self.run.path / each).unlink(missing_ok=True)
+        made = self.run.path
+        kept = made.with_name(f"{KEPT}{name}-{made.name.rpartition('-')[2]}")
+        self.run = RunLayout(made.rename(kept))
+        return str(kept)
+
+    def discard(self) -> None:
+        """Removes the files, which the driver has."""
+        shutil.rmtree(self.run.path)
+
     def files(self) -> list[str]:
-        """Returns the paths of the files of the site, relative to the run folder."""
-        found = {self.run.relative(path) for path in self.run.path.rglob("*") if path.is_file()}
-        return sorted(found - self._inputs)
+        """Returns the paths of the files that were kept, relative to their folder."""
+        return sorted(self.run.relative(path) for path in self.run.path.rglob("*") if path.is_file())
 
     def read(self, name: str, start: int) -> bytes:
         """Returns the bytes of a file from `start` on, as many as a piece has; none: the file ends there."""

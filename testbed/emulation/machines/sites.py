@@ -8,7 +8,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -50,6 +50,7 @@ class Sites:
     Args:
         spark: a session on the cluster.
         parts: the nodes of each machine.
+        note: is given a sentence about files that a machine keeps.
         experiment, run, state, clock, datapath, incarnation: as of `Site`.
     """
 
@@ -62,6 +63,7 @@ class Sites:
         self,
         spark: Session,
         parts: Mapping[Machine, Sequence[int]],
+        note: Callable[[str], None],
         experiment: Experiment,
         run: RunLayout,
         state: RunState,
@@ -69,7 +71,7 @@ class Sites:
         datapath: str,
         incarnation: int,
     ) -> None:
-        self._spark, self._nodes = spark, parts
+        self._spark, self._nodes, self._note = spark, parts, note
         self._run, self._state, self._clock = run, state, clock
         self._made = experiment, datapath, incarnation
         self._at = {node: machine for machine, nodes in parts.items() for node in nodes}
@@ -264,15 +266,21 @@ class Sites:
 
     def _fetch(self, machine: Machine, host: Each) -> None:
         """Adds the files of a machine to the run folder, with times by the driver's clock."""
-        with tempfile.TemporaryDirectory(dir=self._run.path) as folder:
-            part = RunLayout(Path(folder))
-            for name in host.files():
-                (path := part.path / name).parent.mkdir(parents=True, exist_ok=True)
-                with path.open("wb") as file:
-                    while piece := host.read(name, file.tell()):
-                        file.write(piece)
-            map_files(part, self._run, self._clocks.fit(machine))
-            _add_lists(part, self._run)
+        kept = host.keep(self._run.path.name)
+        try:
+            with tempfile.TemporaryDirectory(dir=self._run.path) as folder:
+                part = RunLayout(Path(folder))
+                for name in host.files():
+                    (path := part.path / name).parent.mkdir(parents=True, exist_ok=True)
+                    with path.open("wb") as file:
+                        while piece := host.read(name, file.tell()):
+                            file.write(piece)
+                map_files(part, self._run, self._clocks.fit(machine))
+                _add_lists(part, self._run)
+        except Exception:
+            self._note(f"{machine} keeps its files in {kept}: copy what you need, and delete the folder")
+            raise
+        host.discard()
 
     def _write_clocks(self) -> None:
         found, steps = [], dict[str, None]()

@@ -19,6 +19,8 @@ from testbed.support.errors import RunError
 from testbed.support.processes import Steps, wait_until
 from testbed.support.run_state import STATE_FILE, ProcessId, RunState, all_states, only_ours
 
+#: Begin of the names of folders with files of a run that its driver has not fetched: clean-ups keep them.
+KEPT = "cbcb-kept-"
 _KILL_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_PER_PROCESS_S = 0.1
 
