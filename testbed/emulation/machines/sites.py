@@ -315,7 +315,8 @@ class Sites:
                 connection.settimeout(_END_S)
                 said = connection.makefile().readline()
             lost = ["has not ended the run; `cbcb clean --master` removes what is left there"]
-            found += [f"{machine}: {each}" for each in (json.loads(said) if said else lost)]
+            # A machine that is killed while it writes leaves half a line.
+            found += [f"{machine}: {each}" for each in (json.loads(said) if said.endswith("\n") else lost)]
         return found
 
 
