@@ -148,12 +148,14 @@ def tunnels(topology: Topology, places: Mapping[int, str], tag: str) -> dict[str
 
     Args:
         places: node -> address.
-        tag: of the run (`testbed.support.run_state`), which tells its tunnels apart.
+        tag: of the run (`testbed.support.run_state`).
     """
     found: dict[str, dict[int, Tunnel]] = {address: {} for address in places.values()}
     for link in topology.links:
         u, v = places[link.u], places[link.v]
         if u != v:
+            # A machine has one run at a time. By the tag, frames of a machine that was frozen in another run
+            # most likely find no tunnel; no choice of 24 bits makes sure of it.
             vni = ((int(tag, 16) << 8) + link.index) % (1 << 24)
             found[u][link.index], found[v][link.index] = Tunnel(u, v, vni), Tunnel(v, u, vni)
     return found

@@ -30,7 +30,7 @@ class Tunnel:
 
     Attributes:
         local, remote: IP addresses of this machine and of the other.
-        vni: VXLAN network identifier, unique among the tunnels of both machines, of all runs.
+        vni: VXLAN network identifier, unique among the tunnels of a run.
     """
 
     local: str
