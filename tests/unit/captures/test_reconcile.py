@@ -99,6 +99,15 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     assert ([*faults(summary)], summary["verdict_reasons"]) == ([], [f"{reason}expected 3, found 2"])
     changed = ("frames_captured", "reconciliation", "verdict", "verdict_reasons", "clock_error_s")
     assert {**whole, **{name: summary[name] for name in changed}} == summary
+    listed = run.captures.read_bytes()
+    *others, second = json.loads(listed)
+    second |= {"received_by_filter": second["captured"] + 1, "dropped_by_kernel": 1}
+    run.captures.write_text(json.dumps([*others, second]))
+    with Direct(run.path) as direct:
+        dropped = direct.summary()
+    assert (dropped["capture_drops"], [*faults(dropped)], dropped["verdict"]) == (1, [], "invalid")
+    assert dropped["reconciliation"]["tunnel"] == {"expected": 0, "found": 0, "differences": []}
+    run.captures.write_bytes(listed)
     for what, part, verdict in ("killed", "application", "fails"), ("cut", "tunnel", "holds"):
         append_fault(run, FaultRecord(t_ns=1, at_s=0.0, what=what, part=part))  # type: ignore[typeddict-item]
         with Direct(run.path) as direct:
