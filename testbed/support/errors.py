@@ -42,6 +42,10 @@ class RunError(TestbedError):
     status = 1
 
 
+class UnmendedError(RunError):
+    """A take-down has failed in a way that a repetition does not mend."""
+
+
 class PartLostError(RunError):
     """A part of a run died while the workload was played.
 

@@ -34,7 +34,7 @@ from testbed.emulation.network.namespaces import allow_descriptors
 from testbed.emulation.network.tunnels import FULL_FRAME, NEEDED_MTU, PORT
 from testbed.emulation.run.governor import FOLLOWED_LEAD_S, EmulationClock
 from testbed.experiments.config import Experiment
-from testbed.support.errors import InputError, RunError
+from testbed.support.errors import InputError, RunError, UnmendedError
 from testbed.support.processes import Steps
 from testbed.support.run_state import CONTROLLER, STATE_ROOT, RunState
 
@@ -246,10 +246,10 @@ class Sites:
     # Take-down.
 
     def stop(self) -> None:
-        """Takes the networks down, fetches the files, and ends the programs.
+        """Takes the networks down, fetches the files, and ends the programs; a second call does nothing.
 
         Raises:
-            RunError: a machine has not done so, or a wall clock was set.
+            UnmendedError: a machine has not done so, or a wall clock was set.
         """
         steps = Steps()
         if self._remotes:
@@ -262,7 +262,8 @@ class Sites:
         steps.failures += self._ended()
         if hasattr(self, "_relay"):
             self._relay.kill()
-        steps.check()
+        if steps.failures:
+            raise UnmendedError("; ".join(steps.failures))
 
     def _fetch(self, machine: Machine, host: Each) -> None:
         """Adds the files of a machine to the run folder, with times by the driver's clock."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.support.errors import RunError
+from testbed.support.errors import RunError, UnmendedError
 from testbed.support.processes import Steps, wait_until
 from testbed.support.run_state import STATE_FILE, ProcessId, RunState, all_states, only_ours
 
@@ -138,11 +138,18 @@ def remove_run(
     Args:
         state: of the run; nothing is done if its folder is gone.
         kills: name of a part -> how it is ended, whether or not it has ended before.
-        stop_network: takes the network down, once the processes have ended.
+        stop_network: takes the network down, once the processes have ended. An UnmendedError is noted, and
+            does not keep the state.
         note: is given a sentence about each part that is left.
     """
     if not state.folder.exists():
         return
+
+    def stop() -> None:
+        try:
+            stop_network()
+        except UnmendedError as error:
+            note(f"take-down: {error}")
 
     def clean_up() -> list[str]:
         steps = Steps()
@@ -150,7 +157,7 @@ def remove_run(
             steps.run(part, kill)
         # Routers end a little after their parent.
         steps.run("processes", end_processes, state.processes)
-        steps.run("network", stop_network)
+        steps.run("network", stop)
         if not (left := [*steps.failures, *_alive(state)]):
             steps.run("state", remove_folder, state.folder)
         return left or steps.failures

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from captures.rundir import RunLayout
 from captures.rundir.capture_list import link_identity
 from captures.rundir.files import RunFolderError
 from router.records.json_file import to_json
+from testbed.emulation.machines.sites import Sites
 from testbed.emulation.network import cleanup as module
 from testbed.emulation.network.calibration import Counted, Span
 from testbed.emulation.network.cleanup import end_processes
@@ -133,6 +135,17 @@ def test_what_is_left_after_three_attempts_is_said_and_keeps_the_state(
     assert run_state.load(run.folder) == run.emulation.state
     # As `cbcb clean` would.
     run.emulation.abandon()
+    assert not run.folder.exists()
+
+
+def test_a_machine_that_has_not_ended_is_named_although_the_next_attempt_knows_it_no_more(run: Run) -> None:
+    sites: Any = Sites(*[{}] * 8)  # type: ignore[arg-type]
+    sites._reports["m2"], machine = socket.socketpair()
+    machine.close()
+    run.emulation.site = sites
+    run.emulation.abandon()
+    (note,) = run.notes
+    assert note.startswith("take-down: m2: has not ended the run; `cbcb clean --master`")
     assert not run.folder.exists()
 
 
