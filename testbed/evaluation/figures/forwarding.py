@@ -74,12 +74,12 @@ class Forwarding(Reproduction, page="forwarding"):
                     acts = (
                         case.facts["name"] != "c1" if variant == "Bloom" else results.median(case, key) >= 1
                     )
-                    yield Statement(
-                        text,
-                        predicted,
-                        f"{results.band(case, f'{variant} ratio')}; {results.median(case, key):.3g} {key}",
-                        least <= results.median(case, f"{variant} ratio") <= most if acts else None,
-                    )
+                    ratios = results.values(case, f"{variant} ratio")
+                    unit = f"times; {results.median(case, key):.3g} {key}"
+                    if acts:
+                        yield Statement.by_interval(text, predicted, ratios, least, most, unit=unit, scale=1)
+                    else:
+                        yield Statement(text, predicted, f"{results.band_of(ratios)} {unit}")
         for name in _WORKLOADS:
             _, tenth, few, _, many, selective = results.where(name=name)
             for text, bar, other in (
@@ -87,8 +87,8 @@ class Forwarding(Reproduction, page="forwarding"):
                 ("time of 10 times the constraints, 10 interfaces", 10, tenth),
             ):
                 ratios = [one / two for one, two in results.pairs(few, "basic", other)]
-                holds = bool(ratios) and statistics.median(ratios) < bar
-                yield Statement(f"{name}: {text}", f"less than {bar}", results.band_of(ratios), holds)
+                text, predicted = f"{name}: {text}", f"less than {bar}"
+                yield Statement.by_interval(text, predicted, ratios, high=bar, unit="times", scale=1)
             best = min(_ROUNDS, key=lambda rounds: results.median(selective, f"{rounds} rounds ratio"))
             text = f"{selective.label}: time with the best number of rounds / without rounds"
             measured = f"{results.band(selective, f'{best} rounds ratio')}, {best} rounds"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import product
+from math import inf
 from typing import Any
 
 from testbed.evaluation.attacks.attacks import ATTACKS
@@ -50,25 +50,29 @@ class Leakage(Reproduction, page="leakage"):
                 f"a guess: {100 * results.median(case, f'{name}_baseline'):.3g} %{_anchor(case, name)}",
                 f"{results.band(case, name, scale=100)} %",
             )
-        plain, kept, filled, _ = (partial(results.median, case) for case in results.where(encoding="slides"))
-        guessed = filled("A3_baseline")
-        for text, name, cases, holds in (
+        plain, kept, filled, _ = results.where(encoding="slides")
+        hidden = results.differences(plain, "A2", kept).values()
+        times = [named / guess for named, guess in results.pairs(filled, "A3", filled, "A3_baseline")]
+        for text, predicted, values, low, high, unit in (
             (
-                "the weight gives the number of attributes of most messages; a fill hides it",
-                *("A1", (plain, filled), plain("A1") > 0.5 > 2 * filled("A1")),
+                "the weight gives the number of attributes of most messages",
+                *("above 50 %", results.values(plain, "A1"), 0.5, inf, "%"),
             ),
+            ("a fill hides it", "at most 25 %", results.values(filled, "A1"), -inf, 0.25, "%"),
             (
                 "a secret choice of bits lowers the share of filters named by frequency",
-                *("A2", (plain, kept), kept("A2") < plain("A2")),
+                *("above 0", hidden, 0.0, inf, "points less"),
             ),
             (
                 "a fill does not keep mining from naming strings, far more than a guess would",
-                *("A3", (plain, filled), filled("A3") > 5 * guessed),
+                *("above 5", times, 5.0, inf, "times as many"),
             ),
-            ("the key opens nearly everything", "A5", (plain,), plain("A5") > 0.9),
+            ("the key opens nearly everything", "above 90 %", results.values(plain, "A5"), 0.9, inf, "%"),
         ):
-            measured = " and ".join(f"{100 * share(name):.3g} %" for share in cases)
-            yield Statement(f"slides: {text}", "as stated", measured, holds)
+            scale = 1 if values is times else 100
+            yield Statement.by_interval(
+                f"slides: {text}", predicted, values, low, high, unit=unit, scale=scale
+            )
 
     def panels(self, results: Results) -> list[Panel]:
         return [

@@ -113,12 +113,9 @@ class Match(Reproduction, page="match"):
                 ("middle", 0.5, "most matching messages match 5 to 15 % of the predicates"),
                 ("none", 0.1, "a significant number match none"),
             ):
-                yield Statement(
-                    f"{case.label}: {claim}",
-                    f"at least {100 * least:g} %",
-                    f"{results.band(case, key, 100)} %",
-                    results.median(case, key) >= least,
-                )
+                predicted = f"at least {100 * least:g} %"
+                values = results.values(case, key)
+                yield Statement.by_interval(f"{case.label}: {claim}", predicted, values, least, unit="%")
             yield Statement(
                 f"{case.label}: no message matches more than 25 %",
                 "at most 25 %",

@@ -36,21 +36,25 @@ class Precision(Reproduction, page="precision"):
 
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
-            facts, fill = case.facts, results.median(case, "fill")
-            predicted, measured = results.median(case, "predicted_fill"), results.median(case, "hash_rate")
-            default = (facts["encoding"], facts["bits"], facts["attributes"]) == ("slides", 512, 10)
-            yield Statement(
-                f"{case.label}: share of bits set",
+            facts, predicted = case.facts, results.median(case, "predicted_fill")
+            yield Statement.by_interval(
+                f"{case.label}: share of bits set (to 0.02)",
                 f"{predicted:.3f}",
-                results.band(case, "fill"),
-                abs(fill - predicted) <= 0.02,
+                results.values(case, "fill"),
+                *(predicted - 0.02, predicted + 0.02),
+                unit="",
+                scale=1,
             )
-            yield Statement(
-                f"{case.label}: false matches by the hash, of the pairs with S_f not in S_m",
-                f"{results.median(case, 'predicted_hash_rate'):.2g}" + (" (bar 1e-4)" if default else ""),
-                results.band(case, "hash_rate", digits=2),
-                measured <= _BAR if default else None,
+            text = f"{case.label}: false matches by the hash, of the pairs with S_f not in S_m"
+            rate, rates = (
+                f"{results.median(case, 'predicted_hash_rate'):.2g}",
+                results.values(case, "hash_rate"),
             )
+            if (facts["encoding"], facts["bits"], facts["attributes"]) == ("slides", 512, 10):
+                at_most = f"{rate} (at most {_BAR:g})"
+                yield Statement.by_interval(text, at_most, rates, high=_BAR, unit="", scale=1)
+            else:
+                yield Statement(text, rate, results.band_of(rates))
             yield Statement(
                 f"{case.label}: matching pairs lost; false matches by the operators, of all encoded",
                 "0; no prediction",

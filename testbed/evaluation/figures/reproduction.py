@@ -107,17 +107,16 @@ class Statement:
         between = greatest > low and least <= high
         holds = True if low < least and greatest <= high else None if between else False
         note = f", {UNDECIDED}" if holds is None else ""
-        return cls(text, predicted, f"{Results.band_of(values, scale)} {unit}{note}", holds)
+        return cls(text, predicted, f"{Results.band_of(values, scale)} {unit}".rstrip() + note, holds)
 
     @classmethod
     def by_tolerance(
-        cls, text: str, predicted: float, values: Sequence[float], tolerance: float, *, every: bool = False
+        cls, text: str, predicted: float, values: Collection[float], tolerance: float
     ) -> Statement:
-        """Returns the statement that the median, or `every` value, is a number, but for a share of it."""
-        judged = values if every or not values else [statistics.median(values)]
-        holds = bool(judged) and all(abs(each / predicted - 1) <= tolerance for each in judged)
+        """Returns the statement `by_interval` that values are a number, but for a share of it."""
+        limits = predicted * (1 - tolerance), predicted * (1 + tolerance)
         text = f"{text} (to {100 * tolerance:g} %)"
-        return cls(text, f"{predicted:.3g}", Results.band_of(values), holds)
+        return cls.by_interval(text, f"{predicted:.3g}", values, *limits, unit="", scale=1)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Requests(Reproduction, page="srur"):
             (slow,) = results.where(nodes=nodes, layer=layer, policy="every 10 min", variant="")
             ratios = [of_8 / of_10 for of_8, of_10 in results.pairs(fast, "rate", slow) if of_10]
             text = f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min"
-            yield Statement.by_tolerance(text, 1.25, ratios, 0.05, every=True)
+            yield Statement.by_tolerance(text, 1.25, ratios, 0.05)
 
     def panels(self, results: Results) -> list[Panel]:
         predicted = {f"N 2 (N - 1) / {minutes} min": _packets_per_s(25, 60 * minutes) for minutes in (8, 10)}
@@ -125,22 +125,12 @@ def _packets_per_s(nodes: int, period_s: float) -> float:
 
 def _of_periodic(results: Results, case: Case) -> Iterator[Statement]:
     """The statements on a case whose routers ask all the time, without reuse."""
-    nodes, exponential = case.facts["nodes"], case.facts["variant"] == _EXPONENTIAL
-    predicted = _packets_per_s(nodes, case.facts["period_s"])
-    rates = results.values(case, "rate")
-    if not exponential:
-        yield Statement.by_tolerance(f"{case.label}: packets a second", predicted, rates, 0.05, every=True)
-    yield Statement(
-        f"{case.label}: a few packets per second (1 to 10)",
-        f"{predicted:.3g}",
-        results.band(case, "rate"),
-        bool(rates) and 1 <= min(rates) <= max(rates) <= 10 if nodes == 25 and not exponential else None,
-    )
-    if not exponential:
-        pairs = results.pairs(case, "rate", case, "rate_before")
-        yield Statement(
-            f"{case.label}: stable (the second 2,400 s as the first, to 5 %)",
-            "equal",
-            f"{results.band(case, 'rate')} and {results.band(case, 'rate_before')}",
-            bool(rates) and all(abs(now - before) <= 0.05 * before for now, before in pairs),
-        )
+    predicted = _packets_per_s(case.facts["nodes"], case.facts["period_s"])
+    rates, few = results.values(case, "rate"), f"{case.label}: a few packets per second (1 to 10)"
+    if case.facts["variant"] == _EXPONENTIAL:
+        yield Statement(few, f"{predicted:.3g}", results.band(case, "rate"))
+        return
+    yield Statement.by_tolerance(f"{case.label}: packets a second", predicted, rates, 0.05)
+    yield Statement.by_interval(few, f"{predicted:.3g}", rates, 1, 10, unit="", scale=1)
+    ratios = [now / before for now, before in results.pairs(case, "rate", case, "rate_before") if before]
+    yield Statement.by_tolerance(f"{case.label}: stable, the second 2,400 s over the first", 1, ratios, 0.05)
