@@ -25,7 +25,7 @@ from router.predicates import Message
 from router.predicates.printer import format_message
 from router.records.attention import AttentionEvent
 from router.wire.frames import BroadcastTable, FrameType
-from router.wire.header import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE, DecodeError
+from router.wire.header import CONTROLLER_HEADER, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, DecodeError
 from router.wire.intake import Reassembler
 from router.wire.table import decode_table
 from topos import Link
@@ -33,7 +33,6 @@ from topos import Link
 #: The columns of `directions`.
 DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])
 TREES = TABLES["trees"].schema
-_ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 SHORTEST = TABLES["shortest_paths"].schema
 _SERVICE = pa.schema(
     [
@@ -201,5 +200,5 @@ def _table_payloads(path: Path) -> Iterator[tuple[int, bytes]]:
         for row in long_enough[types == FrameType.TABLE].tolist():
             start = int(block.start[row])
             frame = bytes(block.data[start : start + int(block.captured[row])])
-            if frame[6:14] == CONTROLLER_SOURCE + _ETHERTYPE:
+            if frame[6:14] == CONTROLLER_HEADER[6:]:
                 yield int(block.time_ns[row]), frame[ETHERNET_HEADER_LENGTH:]

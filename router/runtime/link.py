@@ -39,7 +39,6 @@ _RETRY_AFTER = 0.001
 #: comes later comes from a sender that is not idle.
 _FRAGMENTS_AWAITED_S = 2.0
 _MESSAGE = FrameType.MSG.name
-_ETHERTYPE_BYTES = header.ETHERTYPE.to_bytes(2, "big")
 #: A frame that came in, and its wire form, with the header of the Ethernet frame that completed it.
 Received = tuple[FrameReceived | ControllerFrame, WholeFrame]
 
@@ -332,7 +331,7 @@ class Link:
             queue.send(kind, frames, now)
 
     def _head(self, destination: bytes) -> bytes:
-        return destination + self._source + _ETHERTYPE_BYTES
+        return destination + self._source + header.ETHERTYPE_BYTES
 
     def _receivers(self, destination: bytes) -> list[bytes]:
         """The addresses of the controller, or of the neighbours that are known, behind a destination."""

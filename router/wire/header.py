@@ -38,6 +38,7 @@ from router.wire.format import (
 )
 
 ETHERTYPE = 0x88B5
+ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: EtherType of IPv4, which an emulation can carry beside CBCB.
 IPV4_ETHERTYPE = 0x0800
 #: Bytes of destination, source and EtherType in front of a CBCB header.
@@ -54,6 +55,8 @@ CONTROLLER_SOURCE = bytes.fromhex("02ca00000001")
 CONTROLLER_DESTINATION = bytes.fromhex("03ff00000000")
 #: Destination of the controller's frames (any router that gets one is the one meant).
 ROUTER_DESTINATION = bytes.fromhex("03fe00000000")
+#: The Ethernet header of the controller's frames.
+CONTROLLER_HEADER = ROUTER_DESTINATION + CONTROLLER_SOURCE + ETHERTYPE_BYTES
 _NODE_PREFIX = b"\x02\xcb"
 
 

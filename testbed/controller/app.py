@@ -30,7 +30,7 @@ from router.records.json_file import write_json
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
 from router.wire.format import DecodeReason
 from router.wire.frames import BroadcastTable, Frame
-from router.wire.header import CONTROLLER_SOURCE, ETHERTYPE, HOST_PORT, ROUTER_DESTINATION, node_address
+from router.wire.header import CONTROLLER_HEADER, CONTROLLER_SOURCE, HOST_PORT, node_address
 from router.wire.intake import FrameIntake
 from testbed.controller import events
 from testbed.controller.distribution import Distribution
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 _FRAMEWORK = loaded()
 _HUB = _FRAMEWORK.hub
 _handles = _FRAMEWORK.handles
-_ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
 #: Connections that may wait to be accepted: all switches of a network connect at once.
 _BACKLOG = 1024
 #: Shortest time between echo requests to a switch, most requests a second to all switches on average, and
@@ -308,10 +307,10 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             )
 
     def _ethernet(self, node: int, frame: Frame) -> list[bytes]:
-        head, guard = ROUTER_DESTINATION + _ETHERNET, self._guard
+        guard = self._guard
         if guard is None:
-            return [head + payload for payload in fragment(frame)]
-        return guard.frames(head, guard.signed(frame), [node_address(node)], DEFAULT_MTU)
+            return [CONTROLLER_HEADER + payload for payload in fragment(frame)]
+        return guard.frames(CONTROLLER_HEADER, guard.signed(frame), [node_address(node)], DEFAULT_MTU)
 
     # --- from the switches
 

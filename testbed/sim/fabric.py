@@ -18,9 +18,9 @@ from router.wire.codec import DEFAULT_MTU, fragment
 from router.wire.frames import Frame
 from router.wire.header import (
     CONTROLLER_DESTINATION,
+    CONTROLLER_HEADER,
     CONTROLLER_SOURCE,
     ETHERNET_HEADER_LENGTH,
-    ROUTER_DESTINATION,
     decode_header,
     node_address,
     port_addresses,
@@ -28,7 +28,7 @@ from router.wire.header import (
 )
 from router.wire.intake import RefusedError
 from testbed.sim import Agenda
-from testbed.sim.wires import ETHERTYPE_BYTES, Captures, Host, Wire, record
+from testbed.sim.wires import Captures, Host, Wire, record
 from topos import Link, Topology
 
 if TYPE_CHECKING:
@@ -225,8 +225,7 @@ class Fabric:
         self.under_way -= 1
         now = self.moved_ns = self._agenda.now
         host = self._hosts[node]
-        head = ROUTER_DESTINATION + CONTROLLER_SOURCE + ETHERTYPE_BYTES
-        for data in self._controls(-1, head, frame, node_address(node)):
+        for data in self._controls(-1, CONTROLLER_HEADER, frame, node_address(node)):
             host.receive_control(now, frame.type, data)
         self._receive[node](ControllerFrame(frame))
 

@@ -28,7 +28,7 @@ from captures.rundir.measures import Port
 from router.protocol.counters import Counters
 from router.records.counters import router_counters
 from router.wire.frames import FrameType
-from router.wire.header import ETHERTYPE, HOST_PORT, TYPE_NAMES, node_address
+from router.wire.header import ETHERTYPE_BYTES, HOST_PORT, TYPE_NAMES, node_address
 from testbed.sim import EPOCH_NS, NS
 from topos import TBF_BURST_BYTES, TBF_LATENCY_S, Link, Topology
 
@@ -127,7 +127,6 @@ class Captures:
 HOP_NS = 500_000
 #: Longest wait of a frame for the emulation's token bucket.
 _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
-ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: Names of frame types, by number.
 _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))
 

@@ -21,13 +21,12 @@ from router.protocol.options import RouterOptions
 from router.recording.actions import encode_actions, encode_delivery
 from router.recording.file import Origin, Recorder
 from router.wire.codec import WholeFrame, forwarded_frame, fragment
-from router.wire.header import CONTROLLER, ETHERTYPE, node_address, port_addresses
+from router.wire.header import CONTROLLER, ETHERTYPE_BYTES, node_address, port_addresses
 from router.wire.intake import FrameIntake
 
 MTU = 400
 #: The device of routers that have none of their own, and its other end.
 _DEVICE = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-_ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
 class _Clock(ExperimentClock):
@@ -120,7 +119,7 @@ class CoreRouter:
             if isinstance(action, Send):
                 for destination in port_addresses(action.interfaces):
                     for payload in fragment(action.frame, MTU):
-                        head = destination + node_address(self.node) + _ETHERTYPE
+                        head = destination + node_address(self.node) + ETHERTYPE_BYTES
                         self.send(action.frame.type.name, head + payload)
             elif isinstance(action, Deliver):
                 self.after_delivery()
