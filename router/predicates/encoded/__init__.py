@@ -88,14 +88,11 @@ class BloomFilter:
         if not 0 <= self.bits < 1 << self.suite.bits:
             raise ValueError(f"a set of {self.bits.bit_length()} bits; at most {self.suite.bits}")
 
-    def matches(self, message: BloomMessage) -> bool:
-        """Whether B_f is a subset of B_m, under one suite."""
-        if self.suite != message.suite:
-            return self.suite == ANY_SUITE
-        return self.bits & message.bits == self.bits
+    def covers(self, other: BloomFilter | BloomMessage) -> bool:
+        """Whether B_f is a subset of the other's bits, under one suite: exact.
 
-    def covers(self, other: BloomFilter) -> bool:
-        """Whether every message that matches the other filter matches this one: exact."""
+        Then a message matches, and every message that matches another filter matches this one.
+        """
         if self.suite != other.suite:
             return self.suite == ANY_SUITE
         return self.bits & other.bits == self.bits
@@ -133,7 +130,7 @@ class BloomPredicate(Predicate):
         return f"encoded, {len(self)} filter" + ("s" if len(self) > 1 else "")
 
     def matches(self, message: BloomMessage) -> bool:
-        return any(filter_.matches(message) for filter_ in self.encoded)
+        return any(filter_.covers(message) for filter_ in self.encoded)
 
 
 #: The encoded address of a node that receives no message, and of one that receives every message.

@@ -68,7 +68,7 @@ def test_every_operator_and_edge_value_adds_only_strings_of_every_message_that_m
                 assert all(own <= of_messages[number] for number in selected), (constraint, encoding)
             for maker in ENCODERS:
                 bits = maker.filter(Filter((constraint,)))
-                assert all(bits.matches(encoded(maker, messages[number])) for number in selected[:2])
+                assert all(bits.covers(encoded(maker, messages[number])) for number in selected[:2])
     assert matching.keys() == set(allowed)
     assert min(matching.values()) > 0
 
@@ -82,7 +82,7 @@ def test_what_matches_plainly_matches_encoded(predicate: Predicate, message: Mes
             assert private.matches(encoded(maker, message))
         # The minimal filters match what all filters match.
         bits = BloomMessage(maker.suite, maker.message_bits(message))
-        assert private.matches(bits) == any(maker.filter(each).matches(bits) for each in predicate)
+        assert private.matches(bits) == any(maker.filter(each).covers(bits) for each in predicate)
 
 
 #: Small sets under two suites, so that covering, equality and mixed suites occur.

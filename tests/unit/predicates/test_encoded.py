@@ -150,7 +150,7 @@ def test_minimal_filters_of_a_large_predicate_take_no_square_of_time() -> None:
     compared = 0
 
     class Counting(BloomFilter):
-        def covers(self, other: BloomFilter) -> bool:
+        def covers(self, other: BloomFilter | BloomMessage) -> bool:
             nonlocal compared
             compared += 1
             return super().covers(other)
