@@ -181,7 +181,7 @@ class CoveringFilter:
 
     __slots__ = ("__weakref__", "_widened")
 
-    def __init__(self) -> None:
+    def __init__(self, context: Context, routing: RoutingTable) -> None:  # noqa: ARG002
         #: Interfaces whose p_i claims what the routers beyond do not have.
         self._widened: set[int] = set()
 
@@ -269,7 +269,7 @@ class SubtreeFilter(CoveringFilter):
     __slots__ = ("_limit", "_most", "_pool", "_tables")
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
-        super().__init__()
+        super().__init__(context, routing)
         #: Filters of F over all its classes.
         self._limit = 2 * context.options.table_filters
         self._pool = context.content.pool

@@ -40,7 +40,7 @@ from typing import ClassVar
 from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
-from router.protocol.advertising import CoveringFilter, SubtreeFilter
+from router.protocol.advertising import SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
@@ -54,17 +54,28 @@ from router.wire.frames import ClassifiedPredicate, EncodedMessage, Frame, Frame
 from router.wire.header import LOCAL_INTERFACE
 
 
+class ClassFilter(SubtreeFilter):
+    """F by classes, which a UR bounds class by class."""
+
+    def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
+        for held, branch in self.branches():
+            if branch.parent != interface:
+                continue
+            if held != epoch:
+                branch.advertised.clear()
+            elif branch.subtree_id in report:
+                self._restrict(branch, report[branch.subtree_id].members)
+
+
 class PerClass(PerInterface):
     """B(source, i) intersected with F_C of the classes that are beyond i on the source's tree."""
 
     needs_subtrees: ClassVar[bool] = True
+    ingress = ClassFilter
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         self._classes = ClassTable(context, routing)
         super().__init__(context, routing)
-
-    def ingress_filter(self) -> CoveringFilter:
-        return ClassFilter(self.context, self.routing)
 
     def reply_rules(self) -> ReplyRules:
         return ClassReplyRules(self.context, self.routing, self._classes)
@@ -108,19 +119,6 @@ class PerClass(PerInterface):
                 sources = tuple([node for node, own in enumerate(class_of) if own and asking >> own & 1])
                 scope = f"sources {' '.join(map(str, sources))}"
                 yield Row(interface, scope, predicate, TablePart.FORWARDING, sources)
-
-
-class ClassFilter(SubtreeFilter):
-    """F by classes, which a UR bounds class by class."""
-
-    def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
-        for held, branch in self.branches():
-            if branch.parent != interface:
-                continue
-            if held != epoch:
-                branch.advertised.clear()
-            elif branch.subtree_id in report:
-                self._restrict(branch, report[branch.subtree_id].members)
 
 
 class ClassReplyRules(ReplyRules):

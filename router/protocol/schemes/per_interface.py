@@ -14,6 +14,7 @@ drops what its predicate does not select.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from router.predicates import Filter, Message, Operator, Predicate
 from router.protocol.advertising import Advertising, CoveringFilter, SubtreeFilter
@@ -34,16 +35,14 @@ class PerInterface(Scheme):
     __slots__ = ("_advertising", "_ingress", "_pull")
 
     ra_flags = Flags.NONE
+    #: Which RAs go on.
+    ingress: ClassVar[type[CoveringFilter]] = SubtreeFilter
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
-        self._ingress = self.ingress_filter()
+        self._ingress = self.ingress(context, routing)
         self._pull = pull_routing(context, self.reply_rules(), self._ingress.restrict_to)
         self._advertising = Advertising(context, routing, self)
-
-    def ingress_filter(self) -> CoveringFilter:
-        """Which RAs go on."""
-        return SubtreeFilter(self.context, self.routing)
 
     def reply_rules(self) -> ReplyRules:
         """The effect of URs on the table."""
@@ -94,9 +93,7 @@ class PerInterfaceStrict(PerInterface):
 
     # An over-simplified p_i covers RAs that the routers beyond never got; the filter would drop them.
     stays_exact = "which would lose receivers by it"
-
-    def ingress_filter(self) -> CoveringFilter:
-        return CoveringFilter()
+    ingress = CoveringFilter
 
     def reply_rules(self) -> ReplyRules:
         return StrictReplyRules(self.context, self.routing)
