@@ -289,12 +289,6 @@ class Applications:
             _end, source, seq = app.undelivered.popleft()
             self.records.delivered(time.time_ns(), self._node, app.name, source, seq)
 
-    def _recorded(self, app: _Application) -> None:
-        """Makes the records name the application, if no record does so far."""
-        if not app.recorded:
-            app.recorded = True
-            self.records.connected(app.connected_ns, self._node, app.name)
-
     def _deliver(self, action: events.Deliver) -> None:
         line = json_line(
             {
@@ -347,16 +341,13 @@ class Applications:
             text = str(error)[:_ERROR_LIMIT]
             self._send(app, json_line({"id": request.get("id"), "ok": False, "error": text}))
             return
-        self._record(app, requested_ns, request, answer)
+        if request["op"] in SERVED:
+            if not app.recorded:
+                app.recorded = True
+                self.records.connected(app.connected_ns, self._node, app.name)
+            self.records.served(time.time_ns(), self._node, app.name, requested_ns, request, answer)
         self._send(app, json_line({"id": request.get("id"), **answer}))
         self.perform(actions)
-
-    def _record(
-        self, app: _Application, requested_ns: int, request: dict[str, Any], answer: dict[str, Any]
-    ) -> None:
-        if request["op"] in SERVED:
-            self._recorded(app)
-            self.records.served(time.time_ns(), self._node, app.name, requested_ns, request, answer)
 
     def _answer(self, app: _Application, request: dict[str, Any]) -> Answer:
         operation = request.get("op")

@@ -69,22 +69,22 @@ def add_matching(parser: ArgumentParser) -> None:
             metavar="N",
             help=f"{option.doc[0].lower()}{option.doc[1:-1]} ({option.default:,})",
         )
-    parser.add_argument(
-        "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
-    )
 
 
 def workload_arguments(parser: ArgumentParser) -> None:
     workloads = parser.add_subparsers(dest="workload", required=True, metavar="KIND")
-    text = "generate a forwarding table and messages, to measure matching with"
-    matching = workloads.add_parser("match", help=text, description=text[0].upper() + text[1:] + ".")
-    add_matching(matching)
-    text = "write topology and workload of an experiment as a file of the protocol authors' simulator"
-    generating = workloads.add_parser("generate", help=text, description=text[0].upper() + text[1:] + ".")
-    add_experiment(generating)
-    generating.add_argument(
-        "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
-    )
+    for kind, add, text in (
+        ("match", add_matching, "generate a forwarding table and messages, to measure matching with"),
+        (
+            *("generate", add_experiment),
+            "write topology and workload of an experiment as a file of the protocol authors' simulator",
+        ),
+    ):
+        own = workloads.add_parser(kind, help=text, description=text[0].upper() + text[1:] + ".")
+        add(own)
+        own.add_argument(
+            "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
+        )
 
 
 def workload_command(arguments: Namespace) -> None:
