@@ -133,7 +133,7 @@ def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progr
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
-        yield chosen, partial(Sites, spark, parts, progress.note)
+        yield chosen, partial(Sites, spark, parts)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:

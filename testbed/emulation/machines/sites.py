@@ -8,7 +8,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -50,7 +50,6 @@ class Sites:
     Args:
         spark: a session on the cluster.
         parts: the nodes of each machine.
-        note: is given a sentence about files that a machine keeps.
         experiment, run, state, clock, datapath, incarnation: as of `Site`.
     """
 
@@ -63,7 +62,6 @@ class Sites:
         self,
         spark: Session,
         parts: Mapping[Machine, Sequence[int]],
-        note: Callable[[str], None],
         experiment: Experiment,
         run: RunLayout,
         state: RunState,
@@ -71,7 +69,7 @@ class Sites:
         datapath: str,
         incarnation: int,
     ) -> None:
-        self._spark, self._nodes, self._note = spark, parts, note
+        self._spark, self._nodes = spark, parts
         self._run, self._state, self._clock = run, state, clock
         self._made = experiment, datapath, incarnation
         self._at = {node: machine for machine, nodes in parts.items() for node in nodes}
@@ -278,9 +276,9 @@ class Sites:
                             file.write(piece)
                 map_files(part, self._run, self._clocks.fit(machine))
                 _add_lists(part, self._run)
-        except Exception:
-            self._note(f"{machine} keeps its files in {kept}: copy what you need, and delete the folder")
-            raise
+        except Exception as error:
+            what = "copy what you need, and delete the folder"
+            raise RunError(f"{error}; {machine} keeps its files in {kept}: {what}") from error
         host.discard()
 
     def _write_clocks(self) -> None:

@@ -21,7 +21,7 @@ def test_a_machine_has_ended_when_it_has_said_so_to_the_end(said: bytes, found: 
     capacity = Capacity(processes=None, memory_bytes=0.0, descriptors=None, disk_bytes=0.0)
     machine = Machine("m", "m", "10.99.0.1", b"", 1, "user", True, capacity, 1.0, "")
     none: Any = None
-    sites = Sites(none, {machine: (0,)}, *(none,) * 7)
+    sites = Sites(none, {machine: (0,)}, *(none,) * 6)
     sites._reports[machine], other = socketpair()
     other.sendall(said)
     other.close()
