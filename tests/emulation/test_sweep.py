@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -27,7 +28,7 @@ from testbed.support.run_state import STATE_ROOT
 from testbed.terminal.progress import Progress
 from tests.support.command import CBCB
 from tests.support.machines import machines
-from tests.support.polling import poll
+from tests.support.polling import poll, wait_for
 
 pytestmark = pytest.mark.emulation
 
@@ -94,21 +95,37 @@ def test_a_machine_that_emulates_already_says_so_at_once() -> None:
 
 
 @pytest.mark.spark
-def test_a_sweep_over_machines_outlives_a_worker(tmp_path: Path) -> None:
+def test_a_sweep_over_machines_outlives_ctrl_c_and_a_worker(tmp_path: Path) -> None:
     (tmp_path / "three.wl").write_text(_WORKLOAD)
     spec = tmp_path / "s.toml"
     spec.write_text(_SPEC)
     swept = tmp_path / "runs" / "sweeps" / "s"
-    pipe = subprocess.PIPE
+
+    def started() -> subprocess.Popen[str]:
+        """Starts the sweep, in a process group of its own, and waits until a run has routers."""
+        command = [*CBCB, "sweep", str(spec), "--runs", str(tmp_path / "runs"), "--master", cluster.url]
+        driver = subprocess.Popen(
+            [*cluster.inside, *command],
+            env=cluster.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        poll(lambda: first.routers() or driver.poll() or None, 600, "the first machine has routers")
+        return driver
+
     # The first worker takes two runs at once, its machine one.
     with machines(tmp_path, (2, 1)) as cluster:
-        command = [*CBCB, "sweep", str(spec), "--runs", str(tmp_path / "runs"), "--master", cluster.url]
-        command = [*cluster.inside, *command]
-        driver = subprocess.Popen(command, env=cluster.environment, stdout=pipe, stderr=pipe, text=True)
         first, _ = cluster.machines
-        poll(
-            lambda: first.routers() or driver.poll() or None, 600, "the run of the first machine has routers"
-        )
+        driver = started()
+        os.killpg(driver.pid, signal.SIGINT)
+        printed, said = driver.communicate(timeout=60)
+        assert driver.returncode == 130, printed + said
+        assert not [*swept.glob("rows/*")]
+        assert not [*(tmp_path / "driver").glob("cbcb-*")]
+        wait_for(lambda: "; ".join(left for each in cluster.machines for left in each.remains()) or None)
+        driver = started()
         first.kill_worker()
         printed, said = driver.communicate(timeout=600)
         assert driver.returncode == 0, printed + said
