@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
-from pyspark import RDD, BarrierTaskContext, SparkConf
+from pyspark import RDD, BarrierTaskContext, SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 
@@ -31,6 +32,8 @@ SETTINGS = {"spark.task.maxFailures": "1", "spark.stage.maxConsecutiveAttempts":
 #: least: as long as the last took to come, since all begin together on machines of unequal speed), and
 #: between two looks.
 _ARRIVAL_S, _SETTLED_S, _LOOK_S = 120.0, 5.0, 0.2
+#: Context -> the processors that the last call waited for: the next call waits for no further worker.
+_settled: WeakKeyDictionary[SparkContext, int] = WeakKeyDictionary()
 #: Bytes of an answer in one piece: Java has each in one array.
 _PIECE = 1 << 20
 
@@ -86,21 +89,34 @@ def everywhere(spark: Session, *program: str, payload: bytes = b"") -> list[Answ
     """
     context = spark.sparkContext
     require_secret(context.getConf(), context.master)
-    if not (found := _wait_for_processors(lambda: internals.slots(context))):
+    found = _wait_for_processors(lambda: internals.slots(context), _settled.get(context, 0))
+    if not found:
         raise SessionError(f"{context.master}: no free processor of a worker within {_ARRIVAL_S:g} s")
+    _settled[context] = found
     try:
         return _run_tasks(context.parallelize(range(found), found), *program, payload=payload)
     except (Py4JError, PySparkException) as error:
         raise failed(error, context.master, None) from error
 
 
-def _wait_for_processors(offered: Callable[[], int]) -> int:
-    """Returns how many processors workers offer once no further worker is waited for; 0: none has come."""
-    found, since = 0, (begin := time.monotonic())
-    while time.monotonic() - since < (max(_SETTLED_S, since - begin) if found else _ARRIVAL_S):
+def _wait_for_processors(offered: Callable[[], int], settled: int = 0) -> int:
+    """Returns how many processors workers offer once no further worker is waited for; 0: none has come.
+
+    Args:
+        settled: their number at an earlier call: where it is the same, no worker is waited for.
+    """
+    begin = time.monotonic()
+    found, until = 0, begin + _ARRIVAL_S
+    while (now := time.monotonic()) < until:
+        offers = offered()
+        if offers and offers == settled:
+            return offers
+        if offers != found:
+            found = offers
+            until = now + (max(_SETTLED_S, now - begin) if found else _ARRIVAL_S)
+            # Executors that end and come back, again and again, change the number without end.
+            until = min(until, begin + 2 * _ARRIVAL_S)
         time.sleep(_LOOK_S)
-        if (now := offered()) != found:
-            found, since = now, time.monotonic()
     return found
 
 

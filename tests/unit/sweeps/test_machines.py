@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import socket
 import subprocess
 import time
+from itertools import count
 
 import pytest
 from pyspark import SparkConf
@@ -54,3 +56,14 @@ def test_slow_workers_are_waited_for_as_long_as_the_first(monkeypatch: pytest.Mo
     assert machines._wait_for_processors(offered) == 3
     monkeypatch.setattr(machines, "_ARRIVAL_S", 0.1)
     assert machines._wait_for_processors(lambda: 0) == 0
+
+
+def test_workers_that_come_and_go_and_workers_that_were_there_before_are_waited_for_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers = count(1)
+    monkeypatch.setattr(machines, "_LOOK_S", 0.01)
+    monkeypatch.setattr(machines, "_ARRIVAL_S", 0.1)
+    assert machines._wait_for_processors(lambda: next(numbers)) > 10
+    monkeypatch.setattr(machines, "_ARRIVAL_S", math.inf)
+    assert machines._wait_for_processors(lambda: next(numbers), 100) == 100
