@@ -30,6 +30,9 @@ from testbed.support.errors import RunError
 #: Exchanges of a measurement, of which the fastest counts; wall seconds to the next one, and for an answer.
 EXCHANGES, INTERVAL_S, _ANSWER_S = 100, 5.0, 10.0
 _ANSWER = struct.Struct(">QQ")
+#: A measurement whose error may be so many times that of the best came while a machine was busy; measurements
+#: of a minute, and at most at the end, for one that did not.
+_BUSY, _MINUTE, _LAST = 4, 12, 20
 #: How far before the first measurement, and after the last, clocks are mapped.
 _FAR_NS = 10**15
 #: A wall time in a log: a field of a record, before its objects. It has 19 digits until the year 2286.
@@ -87,8 +90,11 @@ class ClockFit:
         best = self._best = min(offsets, key=lambda each: each.bound_ns)
         own, ahead, wall, own_wall, bound = every = np.array(offsets, np.int64).T
         moved = np.maximum(np.abs(wall - best.wall_ns), np.abs(own_wall - best.own_wall_ns))
-        # The others came while a machine was busy; one that shows that a wall clock was set counts, too.
-        kept = (bound <= 4 * best.bound_ns) | (moved > 2 * (bound + best.bound_ns))
+        # Others came while a machine was busy; what shows that a wall clock was set counts, too. So does the
+        # best of each minute or two: between measurements of which nobody knows, a drift may have changed.
+        kept = (bound <= _BUSY * best.bound_ns) | (moved > 2 * (bound + best.bound_ns))
+        for minute in np.array_split(np.arange(len(kept)), max(1, len(kept) // _MINUTE)):
+            kept[minute[np.argmin(bound[minute])]] = True
         own, ahead, wall, own_wall, bound = every[:, kept]
         self._since, own = np.array([own[0], own[0] + ahead[0]]), own - own[0]
         other = own + ahead - ahead[0]
@@ -160,9 +166,14 @@ class Clocks(Thread):
         return ClockFit(machine, tuple(self._offsets[machine]))
 
     def end(self) -> None:
-        """Measures for the last time."""
+        """Measures for the last time, and once more while a machine is busy: no line goes beyond the last."""
         self._over.set()
         self.join()
+        for _ in range(_LAST):
+            bounds = [[offset.bound_ns for offset in each] for each in self._offsets.values()]
+            if all(each[-1] <= _BUSY * min(each) for each in bounds):
+                break
+            self._measure()
 
 
 def map_files(part: RunLayout, run: RunLayout, fit: ClockFit) -> None:

@@ -91,20 +91,56 @@ def test_lines_join_measurements_and_the_wall_clock_is_not_set() -> None:
         assert ClockFit("m", [*_STEADY[:-1], busy]).bound_ns > NS
 
 
+@pytest.mark.parametrize(("first", "last"), [(100, 620), (300, 302)])
+def test_a_busy_hour_widens_the_bound_and_a_busy_moment_does_not(first: int, last: int) -> None:
+    fit = ClockFit(
+        "m",
+        [
+            Offset(
+                _BEGAN + at * 5 * NS,
+                1000 * min(at, 720 - at),
+                _WALL,
+                _WALL,
+                300_000 if first <= at < last else 20_000,
+            )
+            for at in range(720)
+        ],
+    )
+    errors = [
+        abs(fit.to_other(_BEGAN + at * 5 * NS) - _BEGAN - at * 5 * NS - 1000 * min(at, 720 - at))
+        for at in range(720)
+    ]
+    assert max(errors) <= fit.bound_ns
+    assert (fit.bound_ns < 30_000) == (last - first < 12)
+
+
 @pytest.mark.root
 def test_machines_are_measured_until_they_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "INTERVAL_S", 0.05)
+    monkeypatch.setattr(clocks, "EXCHANGES", 10)
     tell = "import socket, struct, time; s = socket.socket(fileno=0)\nwhile s.recv(8): s.sendall("
     tell += "struct.pack('>QQ', time.monotonic_ns(), time.time_ns()))"
     apart = ["unshare", "--time", "--monotonic", "1000", "--fork", "--kill-child", sys.executable, "-c", tell]
+    delays_s = list[float]()
+
+    def there(ns: int) -> int:
+        time.sleep(delays_s.pop() if delays_s else 0)
+        return ns
+
+    def measured() -> None:
+        if "far" in both.lost and not delays_s:  # the next measurements are the last, of a busy machine
+            delays_s.extend([0.05] * 20)
+            monkeypatch.setattr(clocks, "INTERVAL_S", 3600.0)
+
     own, other = socketpair()
-    with own, _machine() as near, subprocess.Popen(apart, stdin=other.fileno()) as process:
+    with own, _machine(there) as near, subprocess.Popen(apart, stdin=other.fileno()) as process:
         other.close()
-        both = Clocks({"far": own, "near": near}, lambda: None)
+        both = Clocks({"far": own, "near": near}, measured)
         process.kill()
-        while "far" not in both.lost:
+        while not delays_s:
             assert both.is_alive()
         both.end()
+        assert not delays_s
     far, now, here = both.fit("far"), time.time_ns(), time.monotonic_ns()
     assert abs(far.to_other(here) - here - 1000 * NS) <= 10 * far.bound_ns < NS
     assert abs(far.to_driver(np.array([now]))[0] - now) <= 10 * far.bound_ns
