@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 
@@ -11,7 +12,7 @@ from testbed.evaluation.figures.reproduction import SEED, Case, Panel, Reproduct
 from testbed.evaluation.figures.scheme_memory import UNITS
 
 SCHEMES = ("pif", "pif-classes", "psf", "ips", "drp")
-#: Schemes that claim to cross the links towards receivers alone, on symmetric trees.
+#: Schemes that cross the links towards receivers alone, on symmetric trees, even while predicates change.
 _MINIMAL = ("psf", "ips", "drp")
 
 #: How predicates are compared and whether they change.
@@ -182,15 +183,17 @@ def _crossings(results: Results) -> Iterator[Statement]:
         if not exact:
             continue
         values = _all(results, exact, "excess")
-        minimal = scheme != "pif" or layer == "spanning-tree"
+        minimal = scheme != "drp" and (scheme, layer) != ("pif", "spt")
         share = [
             100 * (results.median(case, "crossings") / results.median(case, "minimal") - 1)
             for case in exact
             if results.median(case, "minimal")
         ]
-        more = f" ({min(share):.0f} to {max(share):.0f} % more, medians)" if share and not minimal else ""
+        more = ""
         if scheme == "drp":
-            more += "; the slides say non-minimal, which needs paths that part and meet again"
+            more = "; no paths here part and meet again"
+        elif share and not minimal:
+            more = f" ({min(share):.0f} to {max(share):.0f} % more, medians)"
         changing = scheme in _MINIMAL and layer in LAYERS
         where = "all settings" if changing else "predicates that do not change"
         yield Statement(
@@ -204,17 +207,16 @@ def _crossings(results: Results) -> Iterator[Statement]:
 def _controller(results: Results) -> Iterator[Statement]:
     """The frames of the controller beside those that pif needs."""
     for scheme in ("psf", "ips"):
-        ratios = []
         for case in results.where(scheme=scheme, setting=_FULL):
-            pif = results.beside(case, scheme="pif")
-            own, of_pif = (results.median(each, "controller_bytes") for each in (case, pif))
-            ratios += [own / of_pif] if own > 0 and of_pif > 0 else []
-        yield Statement(
-            f"{scheme}: bytes of the controller's frames and their ACKs / those of pif",
-            "less than 2",
-            f"{min(ratios):.3g} to {max(ratios):.3g}" if ratios else "no run",
-            bool(ratios) and max(ratios) < 2,
-        )
+            pairs = results.pairs(case, "controller_bytes", results.beside(case, scheme="pif"))
+            yield Statement.by_interval(
+                f"{case.label}: bytes of the controller's frames and their ACKs / those of pif",
+                "less than 2",
+                [own / of_pif for own, of_pif in pairs if of_pif],
+                high=2,
+                unit="times",
+                scale=1,
+            )
 
 
 def _classes(results: Results) -> Iterator[Statement]:
@@ -230,12 +232,12 @@ def _classes(results: Results) -> Iterator[Statement]:
             ("filters_all", "filters"),
             ("table_bytes", "TABLE bytes"),
         ):
-            was = results.median(pif, key)
-            if was:
-                parts.append(f"{what} {100 * (results.median(case, key) / was - 1):+.0f} %")
+            ratios = [own / of_pif for own, of_pif in results.pairs(case, key, pif) if of_pif]
+            if ratios:
+                parts.append(f"{what} {100 * (statistics.median(ratios) - 1):+.0f} %")
         layer, nodes = case.facts["layer"], case.facts["nodes"]
         yield Statement(
             f"{nodes} nodes, {layer}, SRs: pif-classes beside pif",
             "equal" if layer == "spanning-tree" else "fewer crossings, more state",
-            ", ".join(parts) if results.runs(case) and results.runs(pif) else "no run",
+            ", ".join(parts) or "no run",
         )
