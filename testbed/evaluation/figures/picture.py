@@ -33,8 +33,9 @@ _Reals = npt.NDArray[np.float64]
 def draw(panel: Panel, axes: Axes) -> None:
     """Draws a panel: for each label the median of its curves, and the band from 10 to 90 %.
 
-    Values at points that are above 0 and go over two decades or more, unless they are shares, have a
-    logarithmic axis. The last value of each line is written beside it, unless another value is there.
+    Values at points that go over two decades or more, unless they are in percent or below 0, have a
+    logarithmic axis, from the least above 0 on: lines to 0 leave it at the bottom. The last value of each
+    line is written beside it, unless another value is there.
     """
     ends: list[tuple[float, float, str]] = []
     for number, (label, curves) in enumerate(panel.curves.items()):
@@ -66,7 +67,8 @@ def draw(panel: Panel, axes: Axes) -> None:
         set_logarithmic_ticks(axes.xaxis)
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    if panel.points and not panel.percent and axes.dataLim.y1 >= _DECADES * axes.dataLim.y0 > 0:
+    extent = axes.dataLim
+    if panel.points and not panel.percent and extent.y0 >= 0 and extent.y1 >= _DECADES * extent.minposy:
         axes.set_yscale("log")
         set_logarithmic_ticks(axes.yaxis)
     else:

@@ -70,8 +70,9 @@ class Precision(Reproduction, page="precision"):
             for key in ("hash_rate", "predicted_hash_rate", "fill")
         )
         formulas = {label: curves[0] for label, curves in predicted.items() if curves}
+        bar, title = {f"bar of 512/8, 10 attributes: {_BAR:g}": _BAR}, "False matches by the hash"
         return [
-            Panel("False matches by the hash", "of the pairs", rates, x=x, formulas=formulas, points=True),
+            Panel.of_points(title, "of the pairs (below: 0)", rates, x, formulas=formulas, paper=bar),
             Panel("Share of bits set", "share", filled, x=x, points=True),
         ]
 

@@ -342,7 +342,8 @@ def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_two_deca
     first: float, greatest: float, percent: bool, scales: tuple[str, str]
 ) -> None:
     axes = Figure().add_subplot()
-    draw(Panel("t", "y", {"a": [[(first, 4), (9, greatest)]]}, points=True, percent=percent), axes)
+    curves = {"a": [[(first, 4.0), (9.0, greatest)]], "b": [[(9.0, 0.0)]]}
+    draw(Panel("t", "y", curves, points=True, percent=percent), axes)
     assert (axes.get_xscale(), axes.get_yscale()) == scales
     # The point is on the axis.
     assert np.isfinite(axes.transData.transform((first, 4))).all()
