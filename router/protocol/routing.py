@@ -43,7 +43,7 @@ class RoutingTable:
     """
 
     __slots__ = (
-        *("_content", "_max_filters", "_predicates", "_synced", "changes"),
+        *("_content", "_entries", "_free", "_max_filters", "_predicates", "_synced", "changes"),
         *("filters", "ingress_is_full", "matcher", "of_nodes", "unsynced"),
     )
 
@@ -63,6 +63,8 @@ class RoutingTable:
         self.unsynced: set[int] = set()
         #: What the matcher has of p_i.
         self._synced: dict[int, PredicateBuilder] = {}
+        #: The greatest number of `new_entry`, and those that may be given again.
+        self._entries, self._free = 0, list[int]()
 
     @property
     def local(self) -> Predicate:
@@ -109,6 +111,18 @@ class RoutingTable:
             return False
         self._set(interface, predicate, before.bit_count())
         return True
+
+    def new_entry(self) -> int:
+        """A number above 0 for an entry of a scheme whose entries are no interfaces."""
+        if self._free:
+            return self._free.pop()
+        self._entries += 1
+        return self._entries
+
+    def free_entry(self, number: int) -> None:
+        """Empties an entry, whose number may be given again."""
+        self.replace(number, self._content.builder())
+        self._free.append(number)
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets what was learnt for every other interface (p0 stays)."""

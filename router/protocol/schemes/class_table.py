@@ -69,8 +69,6 @@ class ClassTable:
         self._context = context
         self._routing = routing
         self._epochs: dict[int, EpochClasses] = {}
-        self._free: list[int] = []
-        self._numbers = 0
 
     def epoch(self, epoch: int) -> EpochClasses:
         """The classes of an epoch in use.
@@ -97,8 +95,7 @@ class ClassTable:
         for number in self._epochs.keys() - self._context.tables.epochs():
             for entry in self._epochs.pop(number).entries:
                 if entry != LOCAL_INTERFACE:
-                    self._routing.replace(entry, self._context.content.builder())
-                    self._free.append(entry)
+                    self._routing.free_entry(entry)
 
     def asked(self, epoch: int, number: int) -> Asked:
         """The entries for messages whose source is of a class."""
@@ -134,17 +131,11 @@ class ClassTable:
         entries, parents, nodes = [LOCAL_INTERFACE], [LOCAL_INTERFACE], [0] * (len(branches) + 1)
         for branch in branches:
             own = branch.parent == LOCAL_INTERFACE
-            entries.append(LOCAL_INTERFACE if own else self._free_number())
+            entries.append(LOCAL_INTERFACE if own else self._routing.new_entry())
             parents.append(branch.parent)
         for number, node in zip(*np.unique(table.class_of, return_index=True), strict=True):
             nodes[int(number)] = int(node)
         return EpochClasses(table, tuple(entries), tuple(parents), tuple(nodes))
-
-    def _free_number(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self._numbers += 1
-        return self._numbers
 
     def _carry(self, before: EpochClasses, now: EpochClasses) -> None:
         """Widens the entries of a new epoch by those that held their nodes before."""

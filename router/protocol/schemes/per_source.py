@@ -98,8 +98,6 @@ class PerSource(Identified):
         self._epochs: dict[int, _Epoch] = {}
         #: Entries whose predicate is that of the RAs received, by number. Others are made when asked for.
         self._fresh: set[int] = set()
-        self._free: list[int] = []
-        self._numbers = 0
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
         table = self.context.tables.get(frame.epoch)
@@ -175,12 +173,7 @@ class PerSource(Identified):
             key = (source, interface) if self.copies else (interface, classes)
             entry = epoch.entries.get(key)
             if entry is None:
-                if self._free:
-                    number = self._free.pop()
-                else:
-                    self._numbers += 1
-                    number = self._numbers
-                entry = epoch.entries[key] = _Entry(number, interface, classes)
+                entry = epoch.entries[key] = _Entry(self.routing.new_entry(), interface, classes)
             yield entry
 
     def _below(self, epoch: _Epoch, branch: Branch) -> Iterator[tuple[int, int]]:
@@ -207,9 +200,8 @@ class PerSource(Identified):
         return made
 
     def _forget(self, entry: _Entry) -> None:
-        self.routing.replace(entry.number, self.context.content.builder())
+        self.routing.free_entry(entry.number)
         self._fresh.discard(entry.number)
-        self._free.append(entry.number)
 
     def rows(self) -> Iterable[Row]:
         """The whole table, also what no message has asked for: a row for each child and set of receivers."""
