@@ -26,24 +26,24 @@ from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import epochs
 from captures.rundir.faults import (
+    COMMANDS,
+    FAULTS,
     killed_routers,
     lossy_links,
     lost_parts,
-    read_commands,
-    read_faults,
     restarted_routers,
 )
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import read_manifest, read_topology, read_workload
+from captures.rundir.inputs import MANIFEST, WORKLOAD, read_topology
 from captures.rundir.measures import (
     ROUTERS_KEEP,
+    SWITCHES,
     Port,
     read_lag,
     read_routers_counters,
     read_switch_drops,
-    read_switches_counters,
 )
-from captures.rundir.oracle import read_judgement
+from captures.rundir.oracle import JUDGEMENT
 from captures.rundir.routing_tables import read_routing_tables
 from captures.tables import TABLES
 from router.wire.header import HOST_PORT, node_address
@@ -79,7 +79,7 @@ class Inputs:
 
     def __init__(self, run: RunLayout) -> None:
         self.run = run
-        self.manifest = read_manifest(run)
+        self.manifest = MANIFEST.read(run)
         self.held = self.manifest.get("held", False)
         self.private = self.manifest.get("private", False)
         log = application_tables(run)
@@ -88,7 +88,7 @@ class Inputs:
         self.log = replace(log, last_ns=max([log.last_ns, *(event["t_ns"] for event in self.service)]))
         self.controller = [event for _, event in read_controller(run.controller_log)]
         self.epochs = epochs(self.controller)
-        self.workload = [line for _, line in read_workload(run)]
+        self.workload = [line for _, line in WORKLOAD.read(run)]
         self.opening = opening_predicates(self.log, self.workload)
         self.topology = read_topology(run)
         self.captures = read_captures(run)
@@ -105,11 +105,11 @@ class Inputs:
         self.oracle = oracle_table(run)
         self.clock = read_clock(run)
         self.router_counters = read_routers_counters(run)
-        self.ovs_counters = read_switches_counters(run)
+        self.ovs_counters = SWITCHES.read(run)
         self.lag = read_lag(run)
-        self.judgement = read_judgement(run)
+        self.judgement = JUDGEMENT.read_if_there(run)
         self.ip = ip_frames(run, self.topology.links, self.cut)
-        self.faults = read_faults(run)
+        self.faults = FAULTS.read_all(run)
 
     @cached_property
     def experiment(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Inputs:
         """Whether links, nodes and parts stayed as they were, and the user commanded nothing."""
         events = (str(event.get("action")) for event in self.experiment.get("events", []))
         changed = any(action.startswith(("link_", "node_")) for action in events)
-        return not (changed or self.faults or read_commands(self.run))
+        return not (changed or self.faults or COMMANDS.read_all(self.run))
 
     @property
     def doubling(self) -> bool:
@@ -205,7 +205,7 @@ class Inputs:
         return (
             any(link.duplicate_percent for link in self.topology.links)
             or any(map(_doubles, self.experiment.get("events", [])))
-            or any(record.get("doubling", False) for record in read_commands(self.run))
+            or any(record.get("doubling", False) for record in COMMANDS.read_all(self.run))
         )
 
     @property

@@ -166,7 +166,7 @@ def oracle_table(run: RunLayout) -> pa.Table:
         RunFolderError: the file is missing, or a line is malformed; names file and line.
     """
     with _expecting(str(run.oracle)):
-        return oracle_rows(line for _, line in oracle.read_oracle(run))
+        return oracle_rows(line for _, line in oracle.ORACLE.read(run))
 
 
 def oracle_rows(answers: Iterable[OracleAnswer]) -> pa.Table:

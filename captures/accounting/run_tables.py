@@ -19,7 +19,7 @@ from captures.accounting.log_tables import as_table
 from captures.frames.bodies import signed64
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
-from captures.rundir.oracle import read_subscriptions
+from captures.rundir.oracle import SUBSCRIPTIONS
 from captures.tables import TABLES
 from router.predicates import Message
 from router.predicates.printer import format_message
@@ -108,7 +108,7 @@ def subscription_table(inputs: Inputs) -> pa.Table:
     """The table `subscriptions`: rounds of subscriptions, judged by the oracle."""
     rows = [
         {**_signed(row), "matching": row["m_s"], "eligible": row["m_s_eligible"]}
-        for row in map(dict, read_subscriptions(inputs.run))
+        for row in map(dict, SUBSCRIPTIONS.read_all(inputs.run))
     ]
     return pa.Table.from_pylist(rows, schema=TABLES["subscriptions"].schema)
 

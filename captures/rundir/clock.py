@@ -27,7 +27,6 @@ CLOCK = Log(
     "and at the end of an emulation. A piece supersedes every earlier piece from its start on.",
     form=ClockPiece,
 )
-write_clock, append_piece = CLOCK.write, CLOCK.append
 
 
 class Clock(Timeline):

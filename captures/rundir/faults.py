@@ -76,8 +76,6 @@ COMMANDS = Log(
     form=CommandRecord,
     optional=True,
 )
-append_fault, read_faults = FAULTS.append, FAULTS.read_all
-append_command, read_commands = COMMANDS.append, COMMANDS.read_all
 
 
 def lossy_links(run: RunLayout) -> frozenset[int]:
@@ -86,7 +84,7 @@ def lossy_links(run: RunLayout) -> frozenset[int]:
     Raises:
         RunFolderError: a line is malformed.
     """
-    return frozenset(record["lossy_link"] for record in read_commands(run) if "lossy_link" in record)
+    return frozenset(record["lossy_link"] for record in COMMANDS.read_all(run) if "lossy_link" in record)
 
 
 def delays(faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:

@@ -152,8 +152,6 @@ WORKLOAD = Log(
     form=WorkloadLine,
     optional=True,
 )
-read_manifest, write_manifest = MANIFEST.read, MANIFEST.write
-read_workload, write_workload = WORKLOAD.read, WORKLOAD.write
 
 
 def clock_error_s(manifest: Manifest) -> float:
@@ -167,7 +165,7 @@ def is_private(run: RunLayout) -> bool:
     Raises:
         RunFolderError: a field of the manifest is missing or malformed.
     """
-    return run.manifest.is_file() and read_manifest(run).get("private", False)
+    return run.manifest.is_file() and MANIFEST.read(run).get("private", False)
 
 
 def read_topology(run: RunLayout) -> Topology:

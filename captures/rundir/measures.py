@@ -133,9 +133,6 @@ ACCOUNTING = Document(
     (("", Accounting), ("`stages`", StageTime)),
     form=Accounting,
 )
-write_lag = LAG.write
-read_timings, write_timings = TIMINGS.read, TIMINGS.write
-read_simulation, write_simulation = SIMULATION.read, SIMULATION.write
 
 
 def read_lag(run: RunLayout) -> LagReport | None:
@@ -227,9 +224,6 @@ DROPS = Document(
     (("Frames that one switch dropped", SwitchDrops),),
     form=dict[int, SwitchDrops],
 )
-write_routers_counters = ROUTERS.write
-read_switches_counters, write_switches_counters = SWITCHES.read, SWITCHES.write
-write_switch_drops = DROPS.write
 
 
 def read_routers_counters(run: RunLayout) -> dict[int, dict[str, Any]]:

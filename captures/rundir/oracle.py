@@ -102,9 +102,6 @@ JUDGEMENT = Document(
     'With [service] `kind = "attention"`: the oracle on the whole run.',
     form=Judgement,
 )
-read_oracle, write_oracle = ORACLE.read, ORACLE.write
-read_subscriptions, write_subscriptions = SUBSCRIPTIONS.read_all, SUBSCRIPTIONS.write
-read_judgement, write_judgement = JUDGEMENT.read_if_there, JUDGEMENT.write
 
 
 def filters_of(predicate: str) -> list[list[list[Any]]]:

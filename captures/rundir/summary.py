@@ -58,7 +58,6 @@ SUMMARY = Document(
     "The results of the run in numbers. docs/reference/summary.md describes its keys.",
     form=dict[str, Any],
 )
-write_summary = SUMMARY.write
 
 
 def read_summary(run: RunLayout) -> dict[str, Any]:

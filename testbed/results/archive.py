@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from captures.rundir import RunLayout
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import MANIFEST
 from router.privacy import holds_keys
 from testbed.results.folders import SWEEP_TABLE, check_run_id, sweep_folder
 from testbed.support.errors import InputError
@@ -134,7 +134,7 @@ def import_run(archive: Path, runs: Path, show: Callable[[str], None] = lambda _
         # A package that was installed elsewhere has no lock file.
         equal = lock.is_file() and own.is_file() and filecmp.cmp(lock, own, shallow=False)
         if not is_sweep:
-            read_manifest(RunLayout(unpacked / run_id))
+            MANIFEST.read(RunLayout(unpacked / run_id))
         target.parent.mkdir(exist_ok=True)
         (unpacked / run_id).rename(target)
     return target, equal

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import SMALL_BYTES, captured_bytes
 from captures.rundir.clock import read_clock
-from captures.rundir.inputs import clock_error_s, read_manifest
-from captures.rundir.measures import read_timings
-from captures.rundir.oracle import write_oracle
-from captures.rundir.summary import write_summary
+from captures.rundir.inputs import MANIFEST, clock_error_s
+from captures.rundir.measures import TIMINGS
+from captures.rundir.oracle import ORACLE
+from captures.rundir.summary import SUMMARY
 from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.experiments.config import Experiment
@@ -84,7 +84,7 @@ def account_run(
     first = of_the_run(experiment, run)
 
     def publish(accounted: dict[str, Any]) -> None:
-        write_summary(run, {**first, **accounted})
+        SUMMARY.write(run, {**first, **accounted})
 
     with progress.stage("oracle_s", "oracle"):
         judge_run(run, experiment)
@@ -104,9 +104,9 @@ def account_run(
 def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
     """Returns the keys of the summary that the runner provides (captures.rundir.summary documents all
     keys)."""
-    manifest = read_manifest(run)
+    manifest = MANIFEST.read(run)
     # The last file of a complete emulation is read first, so that other folders are refused at once.
-    timings = read_timings(run)
+    timings = TIMINGS.read(run)
     return {
         "experiment": experiment.name,
         "routers": len(experiment.topology.nodes),
@@ -124,8 +124,8 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
         RunFolderError: a file of the run folder is missing or malformed.
         InputError: a predicate or a message is malformed.
     """
-    window_s = experiment.oracle.in_flight_window_s + clock_error_s(read_manifest(run))
-    write_oracle(run, judge(read_history(run, hop_limit_of(experiment)), window_s))
+    window_s = experiment.oracle.in_flight_window_s + clock_error_s(MANIFEST.read(run))
+    ORACLE.write(run, judge(read_history(run, hop_limit_of(experiment)), window_s))
     if not SERVICES[experiment.service.kind].keeps_records:
         return
     # The routers of this service send no messages, so the file above is empty.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept, identities
-from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology, write_workload
+from captures.rundir.inputs import MANIFEST, SIMULATED, WORKLOAD, Manifest, write_topology
 from router.privacy import write_keys
 from router.protocol.options import SERVICES
 from testbed.experiments.config import Experiment
@@ -49,7 +49,7 @@ def write_inputs(
     run, identity = RunLayout(run_dir), secrets.token_hex(16)
     run.experiment.write_text(dump_experiment(experiment, run.topology.name), encoding="utf-8")
     write_topology(run, experiment.topology)
-    write_workload(run, (item.line for item in workload.items))
+    WORKLOAD.write(run, (item.line for item in workload.items))
     if experiment.privacy.on:
         write_keys(run.keys, key_ring(experiment))
     if experiment.security.on:
@@ -92,7 +92,7 @@ def write_inputs(
     if tag is not None:
         manifest["tag"] = tag
         manifest["held"] = held
-    write_manifest(run, manifest)
+    MANIFEST.write(run, manifest)
 
 
 def _system() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import MANIFEST
 from captures.rundir.measures import read_routers_counters
 from captures.rundir.routing_tables import TableRow, read_routing_tables
 from router.protocol.core.router import Router
@@ -33,7 +33,7 @@ def recorded_nodes(run_dir: Path) -> list[int]:
         InputError: the run has no recording.
     """
     run = RunLayout(run_dir)
-    listed = (run.path / name for name in read_manifest(run)["evidence"])
+    listed = (run.path / name for name in MANIFEST.read(run)["evidence"])
     nodes = sorted(int(path.stem[1:]) for path in listed if path.parent == run.recordings_folder)
     if not nodes:
         raise InputError(f"{run_dir}: no recordings; an emulation with record = true makes them")

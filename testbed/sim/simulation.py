@@ -11,15 +11,9 @@ from pathlib import Path
 import testbed.controller.paths  # noqa: F401  # Numba is there before memory is measured.
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept
-from captures.rundir.clock import ClockPiece, write_clock
+from captures.rundir.clock import CLOCK, ClockPiece
 from captures.rundir.inputs import SIMULATED
-from captures.rundir.measures import (
-    SimulationCost,
-    write_routers_counters,
-    write_simulation,
-    write_switches_counters,
-    write_timings,
-)
+from captures.rundir.measures import ROUTERS, SIMULATION, SWITCHES, TIMINGS, SimulationCost
 from captures.rundir.routing_tables import write_routing_tables
 from router.predicates.printer import format_filter
 from router.protocol.events import Event, Settle, Started
@@ -90,7 +84,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
         finally:
             if simulation is not None:
                 simulation.close()
-        write_timings(RunLayout(run_dir), {**progress.seconds, **simulation.measured})
+        TIMINGS.write(RunLayout(run_dir), {**progress.seconds, **simulation.measured})
     return run_dir
 
 
@@ -210,7 +204,7 @@ class Simulation:
         events = agenda.done - events_before
         used = resident_bytes() - self._memory_before
         self.measured = {"workload_lateness_max_s": 0.0, "memory_per_router_bytes": used / len(self.routers)}
-        write_simulation(
+        SIMULATION.write(
             self._folder,
             SimulationCost(
                 events=events,
@@ -229,8 +223,8 @@ class Simulation:
     def finish(self) -> None:
         """Writes the files that are complete only at the end: counters, tables, the list of captures."""
         run = self._folder
-        write_routers_counters(run, {router.node: router.counters() for router in self.routers})
-        write_switches_counters(run, self.fabric.switch_counters())
+        ROUTERS.write(run, {router.node: router.counters() for router in self.routers})
+        SWITCHES.write(run, self.fabric.switch_counters())
         # Tables of many routers have the same filters.
         texts = cache(format_filter)
         tables = ((each.node, [row.as_json(texts) for row in each.core.rows()]) for each in self.routers)
@@ -276,7 +270,7 @@ class Simulation:
         before = self.agenda.piece
         self.agenda.piece = before.followed_by(self.agenda.now, rate)
         zero_s = self.agenda.piece.experiment_s
-        write_clock(
+        CLOCK.write(
             self._folder,
             [
                 ClockPiece(

@@ -33,7 +33,7 @@ from mininet.node import OVSSwitch
 from rich.console import Console
 
 from captures.rundir import RunLayout
-from captures.rundir.measures import read_timings
+from captures.rundir.measures import TIMINGS
 from testbed.emulation.run.emulation import Emulation
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -131,7 +131,7 @@ def _of_a_run(name: str) -> None:
             # A sample of 1,000 routers takes seconds: the samples take at most a tenth of the time.
             time.sleep(max(1.0, 9 * took_s))
         (path,) = Path(folder).iterdir()
-        timings, summary = read_timings(RunLayout(path)), json.loads(RunLayout(path).summary.read_text())
+        timings, summary = TIMINGS.read(RunLayout(path)), json.loads(RunLayout(path).summary.read_text())
         size = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
     print(f"{name}: exit status {run.returncode}, verdict {summary['verdict']}")
     print(f"up {timings['bring_up_s']:.1f} s, down {timings['teardown_s']:.1f} s, ", end="")

@@ -24,8 +24,8 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, epochs
-from captures.rundir.faults import read_faults
-from captures.rundir.oracle import read_oracle
+from captures.rundir.faults import FAULTS
+from captures.rundir.oracle import ORACLE
 from router.runtime.client import Client
 from testbed.experiments.config.load import find_experiment
 from testbed.results.oracle.history import Application, possible, read_history
@@ -73,7 +73,7 @@ class Row:
 def _faults(run: RunLayout) -> Iterator[Row]:
     """Yields the faults, without numbers."""
     away: dict[tuple[str, int | None], Row] = {}
-    for record in read_faults(run):
+    for record in FAULTS.read_all(run):
         part, node = record["part"], record.get("node")
         if record["what"] in ("stopped", "killed", "exhausted"):
             where = "" if node is None else f" of node {node}"
@@ -107,7 +107,7 @@ def rows(run: RunLayout) -> list[Row]:
         if (event := recorded.event)["event"] == "deliver"
     }
     history = read_history(run)
-    for _, answer in read_oracle(run):
+    for _, answer in ORACLE.read(run):
         sent_ns = answer["sent_ns"]
         # A message that is under way when a fault begins may be lost by it.
         before = [row for row in found if row.began_ns <= sent_ns + _UNDER_WAY_NS]
@@ -172,7 +172,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 
 def any_of(run: RunLayout, what: str) -> bool | None:
     """Whether a part of a run is or was in a state (None: not yet)."""
-    return any(record["what"] == what for record in read_faults(run)) or None
+    return any(record["what"] == what for record in FAULTS.read_all(run)) or None
 
 
 @pytest.fixture(scope="module")
@@ -374,7 +374,7 @@ def test_a_run_that_loses_the_device_of_a_link_ends_and_names_it(cbcb: Start) ->
     output = run.ends(1)
     assert re.search(r"captures died during the run: link-\d-\d: its network device is gone", output)
     assert left_behind(state) == []
-    assert [each["part"] for each in read_faults(layout)] == ["captures"]
+    assert [each["part"] for each in FAULTS.read_all(layout)] == ["captures"]
 
 
 def _ask(socket: Path) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import read_faults
+from captures.rundir.faults import FAULTS
 from testbed.experiments.config.load import find_experiment
 from tests.support.applications import deliveries_so_far
 from tests.support.command import STATE, Cbcb, accounted, left_behind, output_of
@@ -71,7 +71,7 @@ def _ended(state: dict[str, Any], faults: list[str], why: str) -> dict[str, Any]
     """Returns the summary of a run that has ended early, for which the verdict gives the reason first."""
     run = RunLayout(Path(state["run_dir"]))
     summary = accounted(run.path)
-    assert [f"{each['part']} {each['what']}" for each in read_faults(run)] == faults
+    assert [f"{each['part']} {each['what']}" for each in FAULTS.read_all(run)] == faults
     assert summary["verdict"] == "fails"
     assert re.fullmatch(rf"the run ended at [0-9.]+ s: {why}", summary["verdict_reasons"][0])
     assert summary["deliveries_decided"] > 0 and summary["frames_by_type"]["MSG"] > 0

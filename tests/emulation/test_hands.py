@@ -20,7 +20,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 from captures.pcap.reader import PcapReader
-from captures.rundir.faults import read_commands
+from captures.rundir.faults import COMMANDS
 from tests.support.applications import application_events
 from tests.support.command import CBCB, Cbcb, Held, example, left_behind, output_of
 from tests.support.paths import DOCS, ROOT
@@ -79,7 +79,7 @@ def test_the_documented_session_works_and_is_accounted_for(held: Callable[..., H
     assert "sideways: expected up or down" in wrong.stderr
 
     summary = run.end()
-    assert [one["command"] for one in read_commands(run.folder)] == [
+    assert [one["command"] for one in COMMANDS.read_all(run.folder)] == [
         "exec 0 -- echo node $CBCB_NODE",
         "link 0 1 down",
         "link 0 1 up",

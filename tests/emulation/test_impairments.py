@@ -9,7 +9,7 @@ import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from captures.rundir.inputs import Calibration, read_manifest
+from captures.rundir.inputs import MANIFEST, Calibration
 from router.runtime import commands
 from testbed.emulation.control.running import Running
 from testbed.machine.probes import kernel_features
@@ -84,7 +84,7 @@ def test_properties_that_events_and_commands_change_are_measured_beside_those_re
             copying.start(commands.send_message(f"w = {number}"))
     summary = held.end()
 
-    rows = read_manifest(run)["links"]
+    rows = MANIFEST.read(run)["links"]
     print(*rows, sep="\n")
     every_way = [(u, v) for u in range(3) for v in range(3) if u != v]
     losses = _of(rows, "loss_percent")

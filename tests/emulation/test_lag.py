@@ -20,7 +20,7 @@ from captures.accounting.verdict import lag_keys, late
 from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.measures import read_lag
-from captures.rundir.oracle import write_oracle
+from captures.rundir.oracle import ORACLE
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
 from tests.support.command import Cbcb
@@ -122,7 +122,7 @@ def test_a_rate_that_is_too_fast_is_invalid_and_a_loaded_machine_slows_a_governe
     assert reasons(folder) == []
     run = RunLayout(folder)
     assert min(read_clock(run).rates) < 60
-    write_oracle(run, judge(read_history(run), 1.0))
+    ORACLE.write(run, judge(read_history(run), 1.0))
     with Direct(folder) as accounting:
         summary = accounting.summary()
     assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import read_faults
-from captures.rundir.inputs import read_manifest
+from captures.rundir.faults import FAULTS
+from captures.rundir.inputs import MANIFEST
 from captures.rundir.measures import read_lag
 from router.recording.replay import state_at
 from testbed.experiments.config.load import find_experiment
@@ -82,7 +82,7 @@ def test_a_disk_full_under_the_captures_alone_ends_the_run_which_is_accounted_fo
     assert summary["frames_by_type"]["MSG"] > 0
     # Records and counters had room, and are whole.
     assert summary["reconciliation"]["applications"]["differences"] == []
-    assert [(each["part"], each["what"]) for each in read_faults(layout)] == [("captures", "lost")]
+    assert [(each["part"], each["what"]) for each in FAULTS.read_all(layout)] == [("captures", "lost")]
 
 
 def test_a_disk_full_under_the_logs_alone_loses_nothing_once_it_has_room(cbcb: Start) -> None:
@@ -313,7 +313,7 @@ def test_a_part_that_is_killed_ends_the_run_which_is_accounted_for_up_to_there(
     output = run.ends(1)
     assert f"the run has ended early: {VICTIMS[victim][1]}" in output
     assert left_behind(state) == []
-    faults = [(each["part"], each["what"]) for each in read_faults(layout)]
+    faults = [(each["part"], each["what"]) for each in FAULTS.read_all(layout)]
     assert faults == [*([(victim, "killed")] if victim == BY_EVENT else []), (victim, "lost")]
     summary = json.loads(layout.summary.read_text())
     assert summary["verdict"] == "fails"
@@ -330,7 +330,7 @@ def test_a_part_that_is_killed_ends_the_run_which_is_accounted_for_up_to_there(
     assert LOOPS - {"controller", victim} <= turning
     assert LOOPS - {victim} <= {part["part"] for part in lag["parts"] if "turn_cpu_s" in part}
     # What was measured of the links is kept, too: both ways of six links.
-    links = read_manifest(layout)["links"]
+    links = MANIFEST.read(layout)["links"]
     assert [(row["property"], row["required"]) for row in links] == [("bandwidth_mbps", 50.0)] * 12
 
 

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from captures.rundir.inputs import Calibration, read_manifest
+from captures.rundir.inputs import MANIFEST, Calibration
 from captures.rundir.measures import read_lag
 from router.clock import ClockPage
 from router.clock.clock import SharedClock
@@ -224,7 +224,7 @@ def _shaped() -> tuple[dict[tuple[int, int, str], Calibration], float, list[str]
         run = held.folder
         lag = read_lag(run)
         assert lag is not None
-        rows = {(row["sender"], row["receiver"], row["property"]): row for row in read_manifest(run)["links"]}
+        rows = {(row["sender"], row["receiver"], row["property"]): row for row in MANIFEST.read(run)["links"]}
         reasons = accounted(run.path)["verdict_reasons"]
         return rows, 1e3 * max(part["lag_wall_s"] for part in lag["parts"]), reasons
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from captures.rundir import RunLayout
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import MANIFEST
 from router.system import start_module
 from testbed import api
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -136,7 +136,7 @@ def test_a_sweep_over_machines_outlives_ctrl_c_and_a_worker(tmp_path: Path) -> N
     # As the sweep above, on this machine.
     rows = pq.read_table(swept / "runs.parquet").to_pylist()
     assert [tuple(row[column] for column in _COLUMNS) for row in rows] == _EXPECTED
-    hosts = [read_manifest(RunLayout(each))["machine"] for each in swept.glob("runs/[0-9]*")]
+    hosts = [MANIFEST.read(RunLayout(each))["machine"] for each in swept.glob("runs/[0-9]*")]
     assert hosts == ["m2", "m2"]
 
 

@@ -150,7 +150,7 @@ def control() -> Run:
     from rich.console import Console
 
     from captures.rundir import RunLayout
-    from captures.rundir.faults import read_commands
+    from captures.rundir.faults import COMMANDS
     from testbed.emulation.control.commands import Commands
     from testbed.experiments.config.load import load_experiment
     from testbed.sim.simulation import Simulation
@@ -172,7 +172,7 @@ def control() -> Run:
         answers = [commands.answer(line) for line in data[:LONGEST].split(b"\n")]
         for answer in answers:
             json.dumps(answer, allow_nan=False)
-        read_commands(layout)
+        COMMANDS.read_all(layout)
         # Each input finds the network as it was.
         for node in topology.nodes:
             network.set_node(node.id, True)

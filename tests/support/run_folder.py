@@ -10,8 +10,8 @@ from typing import Any
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, identities, write_captures
 from captures.rundir.files import write_lines
-from captures.rundir.inputs import Manifest, write_manifest, write_topology
-from captures.rundir.measures import write_routers_counters
+from captures.rundir.inputs import MANIFEST, Manifest, write_topology
+from captures.rundir.measures import ROUTERS
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.records.json_file import write_json
 from router.wire.codec import fragment
@@ -203,8 +203,8 @@ class RunBuilder:
         write_captures(run.captures, captures)
         evidence = [capture.file for capture in captures]
         evidence += [run.relative(run.applications_of(node)) for node in NODES]
-        write_manifest(run, Manifest(started_ns=START_NS, datapath="user", inputs={}, evidence=evidence))
-        write_routers_counters(run, self.router)
+        MANIFEST.write(run, Manifest(started_ns=START_NS, datapath="user", inputs={}, evidence=evidence))
+        ROUTERS.write(run, self.router)
         counted = ("rx_packets", "tx_packets")
         write_json(
             run.switches_counters,

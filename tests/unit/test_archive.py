@@ -13,7 +13,7 @@ import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import Manifest, write_manifest
+from captures.rundir.inputs import MANIFEST, Manifest
 from router.privacy import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
 from testbed.evaluation.sweeps.folder import SweepFolder
@@ -31,7 +31,7 @@ def _run(runs: Path, name: str = "20260101-000000-x") -> RunLayout:
     layout.captures_folder.mkdir(parents=True)
     (layout.captures_folder / "link-0-1.pcap").write_bytes(bytes(range(256)) * 400)
     layout.tables_new.mkdir(parents=True)
-    write_manifest(layout, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
+    MANIFEST.write(layout, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
     return layout
 
 

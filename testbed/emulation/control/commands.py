@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import CommandRecord, append_command
+from captures.rundir.faults import COMMANDS, CommandRecord
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.experiments.config.events import read_event
 from testbed.experiments.config.schema import Problems
@@ -186,7 +186,7 @@ class Commands:
             record["lossy_link"] = lossy_link
         if doubling:
             record["doubling"] = True
-        append_command(self.run, record)
+        COMMANDS.append(self.run, record)
 
 
 def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from captures.rundir import RunLayout
 from captures.rundir.faults import PartName
-from captures.rundir.inputs import MachineOfRun, Manifest, read_manifest, write_manifest
+from captures.rundir.inputs import MANIFEST, MachineOfRun, Manifest
 from captures.spark.machines import Answer, everywhere
 from captures.spark.session import Session
 from router.clock import NS, Piece
@@ -296,7 +296,7 @@ class Sites:
                 )
             )
             steps |= dict.fromkeys(fit.steps)
-        write_manifest(self._run, Manifest(**{**read_manifest(self._run), "machines": found}))
+        MANIFEST.write(self._run, Manifest(**{**MANIFEST.read(self._run), "machines": found}))
         if steps:
             raise RunError("; ".join(steps))
 

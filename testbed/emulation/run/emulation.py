@@ -16,15 +16,9 @@ from pathlib import Path
 
 from captures.capturing.capture_set import CaptureError
 from captures.rundir import RunLayout
-from captures.rundir.faults import FaultRecord, PartName, append_fault
-from captures.rundir.inputs import Manifest, read_manifest, write_manifest
-from captures.rundir.measures import (
-    write_lag,
-    write_routers_counters,
-    write_switch_drops,
-    write_switches_counters,
-    write_timings,
-)
+from captures.rundir.faults import FAULTS, FaultRecord, PartName
+from captures.rundir.inputs import MANIFEST, Manifest
+from captures.rundir.measures import DROPS, LAG, ROUTERS, SWITCHES, TIMINGS
 from captures.rundir.routing_tables import write_routing_tables
 from router.privacy.application import PrivateApplication
 from router.protocol.options import SCHEMES
@@ -142,7 +136,7 @@ def emulate(
             if lost is not None:
                 with progress.stage("teardown_s", "what there is of the run"), _uninterrupted():
                     emulation.salvage(lost)
-                write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
+                TIMINGS.write(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
                 if isinstance(lost, KeyboardInterrupt):
                     with naming_the_run(run_dir):
                         raise lost
@@ -154,7 +148,7 @@ def emulate(
         finally:
             with _uninterrupted():
                 emulation.abandon()
-        write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
+        TIMINGS.write(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
     return run_dir
 
 
@@ -293,11 +287,11 @@ class Emulation:
         except (RunError, ClientError, CaptureError, KeyboardInterrupt) as error:
             # How late the parts were may be the reason; on a full disk the error is what counts.
             with suppress(OSError, RunError):
-                write_lag(self._folder, watch.report(delays_s))
+                LAG.write(self._folder, watch.report(delays_s))
             if not isinstance(error, KeyboardInterrupt):
                 self._raise_cause()
             raise
-        write_lag(self._folder, watch.report(delays_s))
+        LAG.write(self._folder, watch.report(delays_s))
         self.measured = {
             "workload_lateness_max_s": lateness_max_s,
             "memory_per_router_bytes": self.site.memory_bytes() / len(self.nodes),
@@ -415,11 +409,11 @@ class Emulation:
         self.progress.step("routers")
         counters = self.site.routers.stop()
         self._driver.close()
-        write_routers_counters(self._folder, counters)
+        ROUTERS.write(self._folder, counters)
         self.progress.step("counters")
         self.site.network.stop_ip()
-        write_switches_counters(self._folder, self.site.counters())
-        write_switch_drops(self._folder, self.site.network.daemons.take_dropped())
+        SWITCHES.write(self._folder, self.site.counters())
+        DROPS.write(self._folder, self.site.network.daemons.take_dropped())
         spans = self.site.spans()
         self.progress.step("captures")
         self.site.captures.stop()
@@ -447,7 +441,7 @@ class Emulation:
 
         def write() -> None:
             if links := calibrations(self._folder, spans):
-                write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
+                MANIFEST.write(self._folder, Manifest(**{**MANIFEST.read(self._folder), "links": links}))
 
         self.progress.step("calibration")
         steps = Steps()
@@ -474,15 +468,15 @@ class Emulation:
             part="run" if by_user else self._lost_part(),
             why="its user interrupted it" if by_user else str(error),
         )
-        append_fault(self._folder, loss)
+        FAULTS.append(self._folder, loss)
         if self._parts is not None:
             self._parts.release()
         steps = Steps()
         if by_user:  # else a router may not answer
             steps.run("routing tables", self._write_tables)
-        write_routers_counters(self._folder, steps.run("routers", self.site.routers.stop, whole=False) or {})
-        write_switches_counters(self._folder, steps.run("counters", self.site.counters) or {})
-        write_switch_drops(
+        ROUTERS.write(self._folder, steps.run("routers", self.site.routers.stop, whole=False) or {})
+        SWITCHES.write(self._folder, steps.run("counters", self.site.counters) or {})
+        DROPS.write(
             self._folder, steps.run("drops of switches", self.site.network.daemons.take_dropped) or {}
         )
         spans = steps.run("counters of links", self.site.spans)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from captures.rundir import RunLayout
-from captures.rundir.clock import ClockPiece, append_piece
+from captures.rundir.clock import CLOCK, ClockPiece
 from router.clock import NS, ClockPage, Piece
 from router.clock.clock import LEAD_S, SharedClock
 from router.clock.meter import Meter
@@ -230,7 +230,7 @@ class EmulationClock:
 
     def _log(self, piece: Piece) -> None:
         wall_ns = time.time_ns() - time.monotonic_ns()
-        append_piece(
+        CLOCK.append(
             self._run,
             ClockPiece(
                 t_ns=piece.start_ns + wall_ns,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import FaultRecord, PartName, append_fault
+from captures.rundir.faults import FAULTS, FaultRecord, PartName
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import LagWatch
@@ -218,7 +218,7 @@ class RunningParts:
         record = {"t_ns": t_ns, "at_s": at_s, "what": what, "part": part}
         where = ("node", node), ("app", app), ("link", link and "-".join(map(str, link)))
         record |= {name: value for name, value in where if value is not None}
-        append_fault(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
+        FAULTS.append(self.run, FaultRecord(**record))  # type: ignore[typeddict-item]
 
 
 def part_steps_of(events: Iterable[Event]) -> list[tuple[float, Callable[[RunningParts], None]]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
-from captures.rundir.inputs import read_workload
+from captures.rundir.inputs import WORKLOAD
 from router.predicates import Filter, Message
 from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded.encoder import StringHash
@@ -162,7 +162,7 @@ def attack_run(
     if key is None:
         seen = f"messages under {', '.join(map(str, suites))}" if suites else "no private message"
         raise InputError(f"{run.path}: {seen} in the captures; expected messages under a key of {ring.keys}")
-    predicates = (line["predicate"] for _, line in read_workload(run) if "predicate" in line)
+    predicates = (line["predicate"] for _, line in WORKLOAD.read(run) if "predicate" in line)
     filters = [filter_ for predicate in predicates for filter_ in parse_predicate(predicate)]
     whole, truth, unread = material(captured, key, filters)
     knowledge = _knowledge(run, key.parameters.make_encoding())

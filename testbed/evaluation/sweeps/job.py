@@ -115,11 +115,11 @@ def simulate_in_worker(job: Job, keep: str | None = None) -> Row:
 def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:
     """Returns the keys of a run, and those of them that measure the machine and not the network."""
     from captures.accounting.direct import flat
-    from captures.rundir.measures import read_timings
+    from captures.rundir.measures import TIMINGS
     from testbed.results.conclude import of_the_run
 
     keys = flat({**of_the_run(experiment, run), **accounted})
-    machine = ("accounting_s", *read_timings(run))
+    machine = ("accounting_s", *TIMINGS.read(run))
     return keys, {key: keys.pop(key) for key in machine if keys.get(key) is not None}
 
 

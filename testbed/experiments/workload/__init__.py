@@ -110,7 +110,7 @@ def read_workload(run: RunLayout) -> Workload:
     Raises:
         RunFolderError: a line is malformed (names file and line).
     """
-    items = [_item(where, line) for where, line in inputs.read_workload(run)]
+    items = [_item(where, line) for where, line in inputs.WORKLOAD.read(run)]
     senders = sorted({item.node for item in items if item.attributes is not None})
     receivers = sorted({item.node for item in items if item.predicate is not None})
     return Workload(tuple(items), tuple(senders), tuple(receivers))

@@ -21,7 +21,7 @@ from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import NETWORK_EVENTS, Epochs
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import MANIFEST
 from captures.rundir.summary import read_summary
 from router.clock import Piece
 from router.records.applications import MessageDelivered
@@ -195,7 +195,7 @@ class LiveState:
             "routers": len(topology.nodes),
             "links": len(topology.links),
         }
-        self._manifest = read_manifest(run)
+        self._manifest = MANIFEST.read(run)
         #: What events of the experiment do to links and the controller does not log.
         self._planned = deque(
             (event.at_s, event.sentence(topology))

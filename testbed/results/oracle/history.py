@@ -11,7 +11,7 @@ from typing import Any
 from captures.rundir import RunLayout
 from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
-from captures.rundir.faults import delays, read_faults, unwritten
+from captures.rundir.faults import FAULTS, delays, unwritten
 from captures.rundir.inputs import read_topology
 from testbed.results.oracle.connectivity import (
     Connectivity,
@@ -91,7 +91,7 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
             or the run has a log of the controller and no usable topology.
     """
     history = History()
-    faults = read_faults(run)
+    faults = FAULTS.read_all(run)
     unrecorded = unwritten(faults)
     deliveries: dict[tuple[int, int], dict[Application, UnknownDelivery]] = defaultdict(dict)
     for _, recorded in read_applications(run):

@@ -17,7 +17,7 @@ from matplotlib.ticker import PercentFormatter
 from captures.accounting.direct import flat
 from captures.accounting.texts import STEP_S, WINDOW_S
 from captures.rundir import RunLayout
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import MANIFEST
 from captures.rundir.summary import read_summary
 from captures.tables import store
 from testbed.experiments.config.schema import dotted
@@ -64,7 +64,7 @@ def compare(runs: Sequence[Path], *, other_code: str = "refuse") -> list[Row]:
         RunFolderError: a run has no summary.
         InputError: different code made the runs.
     """
-    require_one_code((read_manifest(RunLayout(run)).get("testbed") for run in runs), other_code)
+    require_one_code((MANIFEST.read(RunLayout(run)).get("testbed") for run in runs), other_code)
     found = [flat(read_summary(RunLayout(run))) for run in runs]
     keys = dict.fromkeys(key for summary in found for key in summary)
     return [Row(key, tuple(summary.get(key) for summary in found)) for key in keys]

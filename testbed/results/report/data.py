@@ -11,7 +11,7 @@ import pandas as pd
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock, read_clock
-from captures.rundir.inputs import Manifest, read_manifest, read_topology
+from captures.rundir.inputs import MANIFEST, Manifest, read_topology
 from captures.rundir.summary import read_summary
 from captures.tables import store
 from testbed.experiments.workload import read_workload
@@ -95,7 +95,7 @@ def read_run(run_dir: Path) -> RunData:
     return RunData(
         run_dir=run_dir,
         summary=read_summary(run),
-        manifest=read_manifest(run) if run.manifest.exists() else None,
+        manifest=MANIFEST.read(run) if run.manifest.exists() else None,
         topology=read_topology(run),
         clock=read_clock(run) if run.clock.exists() else None,
         captures=read_captures(run) if run.captures.exists() else [],

@@ -11,7 +11,7 @@ import pytest
 from captures.accounting.conclusion import recovery
 from captures.accounting.texts import double
 from captures.rundir import RunLayout
-from captures.rundir.clock import Clock, ClockPiece, append_piece, read_clock, write_clock
+from captures.rundir.clock import CLOCK, Clock, ClockPiece, read_clock
 from captures.rundir.epochs import Change, epochs
 from router.clock import NS, Piece
 from tests.support.texts import answer, frames_of, rows_of
@@ -126,8 +126,8 @@ def piece(t_s: float, experiment_s: float, rate: float) -> ClockPiece:
 def run(tmp_path: Path) -> RunLayout:
     """Two seconds of bring-up, ten seconds at 60, then half as fast; a piece for 20 s was superseded."""
     run = RunLayout(tmp_path)
-    write_clock(run, [piece(100, -2.0, 1.0), piece(102, 0.0, 60.0), piece(120, 1080.0, 90.0)])
-    append_piece(run, piece(112, 600.0, 30.0))
+    CLOCK.write(run, [piece(100, -2.0, 1.0), piece(102, 0.0, 60.0), piece(120, 1080.0, 90.0)])
+    CLOCK.append(run, piece(112, 600.0, 30.0))
     return run
 
 

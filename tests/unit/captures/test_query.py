@@ -24,7 +24,7 @@ from captures.accounting.account import TooLargeError, account_directly
 from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
-from captures.rundir.summary import write_summary
+from captures.rundir.summary import SUMMARY
 from captures.tables import query, store
 from testbed.api import Result
 from testbed.cli.main import main
@@ -40,7 +40,7 @@ _LONG = "select sum(a.range * b.range % 7) from range(100000000) a, range(100000
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     folder = good_run().write(tmp_path / "run")
-    account_directly(folder, partial(write_summary, RunLayout(folder)))
+    account_directly(folder, partial(SUMMARY.write, RunLayout(folder)))
     return folder
 
 

@@ -25,8 +25,8 @@ from captures.accounting.reconcile import (
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
-from captures.rundir.faults import FaultRecord, append_fault
-from captures.rundir.inputs import MachineOfRun, read_manifest, write_manifest
+from captures.rundir.faults import FAULTS, FaultRecord
+from captures.rundir.inputs import MANIFEST, MachineOfRun
 from captures.rundir.summary import faults
 from router.wire.header import HOST_PORT, node_address
 from tests.support.capture_files import pcap
@@ -90,7 +90,7 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     made.ovs[1][1]["rx_packets"] -= 1
     run = RunLayout(made.write(tmp_path / "cut"))
     machine = MachineOfRun(name="", nodes=[0], ahead_s=0.0, drift=0.0, bound_s=0.0, chrony="")
-    write_manifest(run, {**read_manifest(run), "machines": [machine, {**machine, "nodes": [1, 2]}]})
+    MANIFEST.write(run, {**MANIFEST.read(run), "machines": [machine, {**machine, "nodes": [1, 2]}]})
     _lose_in_tunnel(run, run.captures)
     with Direct(run.path) as direct:
         summary = direct.summary()
@@ -109,7 +109,7 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     assert dropped["reconciliation"]["tunnel"] == {"expected": 0, "found": 0, "differences": []}
     run.captures.write_bytes(listed)
     for what, part, verdict in ("killed", "application", "fails"), ("cut", "tunnel", "holds"):
-        append_fault(run, FaultRecord(t_ns=1, at_s=0.0, what=what, part=part))  # type: ignore[typeddict-item]
+        FAULTS.append(run, FaultRecord(t_ns=1, at_s=0.0, what=what, part=part))  # type: ignore[typeddict-item]
         with Direct(run.path) as direct:
             assert direct.summary()["reconciliation"]["tunnel"] == summary["reconciliation"]["tunnel"]
             assert direct.verdict()[0] == verdict

@@ -30,18 +30,18 @@ from captures.rundir.files import (
     read_text,
     write_lines,
 )
-from captures.rundir.inputs import Manifest, read_manifest, read_topology, write_manifest, write_topology
+from captures.rundir.inputs import MANIFEST, Manifest, read_topology, write_topology
 from captures.rundir.measures import (
+    DROPS,
+    ROUTERS,
     SwitchDrops,
     read_lag,
     read_routers_counters,
     read_switch_drops,
-    write_routers_counters,
-    write_switch_drops,
 )
-from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
+from captures.rundir.oracle import ORACLE, OracleAnswer
 from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
-from captures.rundir.summary import SUMMARY_KEYS, read_summary, write_summary
+from captures.rundir.summary import SUMMARY, SUMMARY_KEYS, read_summary
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.forms import fields
@@ -119,17 +119,17 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     manifest = Manifest(
         datapath="user", started_ns=7, evidence=["a"], inputs={}, tag="b", senders=[1], receivers=[0, 2]
     )
-    write_manifest(run, manifest)
-    assert read_manifest(run) == manifest
+    MANIFEST.write(run, manifest)
+    assert MANIFEST.read(run) == manifest
     # A record may have fields of another version.
     run.manifest.write_text(json.dumps({**manifest, "more": []}))
-    assert read_manifest(run)["tag"] == "b"
+    assert MANIFEST.read(run)["tag"] == "b"
     routers = {1: {"frames_sent": {"RA": 2}, "frames_received": {}, "ras_issued": 2}}
-    write_routers_counters(run, routers)
+    ROUTERS.write(run, routers)
     assert read_routers_counters(run) == routers
     assert read_switch_drops(run) == {}
     drops = {3: SwitchDrops(controller_source=2, no_rule=1)}
-    write_switch_drops(run, drops)
+    DROPS.write(run, drops)
     assert read_switch_drops(run) == drops
     assert read_routing_tables(run) == {}
     row = TableRow(interface=0, scope="", predicate="a = 1")
@@ -137,8 +137,8 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
         write_routing_tables(run, tables.items())
         assert read_routing_tables(run) == tables
     answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)
-    write_oracle(run, [answer])
-    assert list(read_oracle(run)) == [(f"{run.oracle}:1", answer)]
+    ORACLE.write(run, [answer])
+    assert list(ORACLE.read(run)) == [(f"{run.oracle}:1", answer)]
 
 
 def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
@@ -290,7 +290,7 @@ def test_records_of_applications_are_followed_while_routers_write_them(run: RunL
 
 def _member_records(run: RunLayout, process: int) -> ApplicationRecords:
     """The records of a member on node 1 of a run with privacy."""
-    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}, private=True))
+    MANIFEST.write(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}, private=True))
     run.applications_folder.mkdir(exist_ok=True)
     return ApplicationRecords(run.application_of_member(1, process), failed)
 
@@ -429,7 +429,7 @@ _READERS: dict[str, Callable[[RunLayout], object]] = {
     "controller_log": lambda run: list(read_controller(run.controller_log)),
     "clock": read_clock,
     "lag": read_lag,
-    "manifest": read_manifest,
+    "manifest": MANIFEST.read,
     "summary": read_summary,
 }
 _MALFORMED: dict[str, list[dict[str, str]]] = cases_beside(__file__)
@@ -461,8 +461,8 @@ def test_malformed_files_are_named(run: RunLayout, name: str, content: str | Non
 def test_a_value_of_the_wrong_type_is_an_error_that_names_file_and_key(run: RunLayout, key: str) -> None:
     hostile: list[Any] = [[[]], {"x": "y"}]
     for wrong in hostile:
-        write_summary(run, {key: wrong})
+        SUMMARY.write(run, {key: wrong})
         with pytest.raises(RunFolderError, match=rf"summary.json: {key}(\.x|\[0\])?: .*(expected: |has no )"):
             read_summary(run)
-    write_summary(run, {key: None})
+    SUMMARY.write(run, {key: None})
     assert read_summary(run) == {key: None}

@@ -19,15 +19,7 @@ from captures.accounting.verdict import lag_keys, late, verdict
 from captures.rundir import RunLayout
 from captures.rundir.clock import Clock
 from captures.rundir.controller import Rejection, read_controller
-from captures.rundir.measures import (
-    Answers,
-    LagReport,
-    PartLag,
-    SwitchDrops,
-    read_lag,
-    write_lag,
-    write_switch_drops,
-)
+from captures.rundir.measures import DROPS, LAG, Answers, LagReport, PartLag, SwitchDrops, read_lag
 from captures.rundir.summary import SUMMARY_KEYS
 from router.protocol.counters import Drop
 from router.records.json_file import json_line
@@ -167,7 +159,7 @@ def test_keys_name_the_latest_of_each_part_and_the_longest_turn(tmp_path: Path) 
     )
     run = RunLayout(tmp_path)
     assert read_lag(run) is None
-    write_lag(run, report)
+    LAG.write(run, report)
     assert read_lag(run) == report
     assert lag_keys(report, Clock.steady(0, 60.0)) == {
         "lag": {
@@ -301,7 +293,7 @@ def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
     run = RunLayout(tmp_path)
     run.counters_folder.mkdir()
     lossy = SwitchDrops(controller_source=0, no_rule=0, lost_upcalls=490)
-    write_switch_drops(run, {0: lossy, 2: SwitchDrops(controller_source=3, no_rule=1, no_room=7)})
+    DROPS.write(run, {0: lossy, 2: SwitchDrops(controller_source=3, no_rule=1, no_room=7)})
     assert _keys(tmp_path, {0: {}}) == {
         "switch_drops": 497,
         "frames_dropped_by_switches": [
@@ -310,6 +302,6 @@ def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
         ],
     }
     # Runs that are older than the count of frames without room.
-    write_switch_drops(run, {0: SwitchDrops(controller_source=0, no_rule=2)})
+    DROPS.write(run, {0: SwitchDrops(controller_source=0, no_rule=2)})
     text = "the switch of node 0 dropped 2 frames that no rule forwards"
     assert _keys(tmp_path, {0: {}}) == {"frames_dropped_by_switches": [text]}

@@ -16,7 +16,7 @@ import pytest
 
 import testbed
 from captures.rundir import RunLayout
-from captures.rundir.inputs import Manifest, write_manifest
+from captures.rundir.inputs import MANIFEST, Manifest
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS, main
 from testbed.machine.checks import check_machine
@@ -184,7 +184,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def _write_manifest(run: Path, *evidence: str) -> None:
-    write_manifest(
+    MANIFEST.write(
         RunLayout(run), Manifest(datapath="user", started_ns=1, evidence=list(evidence), inputs={})
     )
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from captures.rundir import RunLayout
-from captures.rundir.inputs import Manifest, write_manifest
+from captures.rundir.inputs import MANIFEST, Manifest
 from testbed.cli.main import main
 from testbed.results.trace import Receiver, Stop, Trace
 from testbed.results.trace.show import lines
@@ -55,7 +55,7 @@ def test_the_name_of_a_member_of_an_archive_is_shown_without_control_characters(
 ) -> None:
     path, run = tmp_path / "a.tar.gz", RunLayout(tmp_path / "run")
     run.path.mkdir()
-    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
+    MANIFEST.write(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
     with tarfile.open(path, "w:gz") as archive:
         for name in (_TAG, "manifest.json", _TITLE):
             member = tarfile.TarInfo(f"run/{name}")
@@ -72,7 +72,7 @@ def test_runs_beside_each_other_show_any_value(tmp_path: Path, capsys: pytest.Ca
     for name, value in (("a", f"{_TAG}{_TITLE}"), ("[/red]", "")):
         run = RunLayout(tmp_path / name)
         run.tables.mkdir(parents=True)
-        write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
+        MANIFEST.write(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
         run.summary.write_text(json.dumps({"datapath": value}))
         runs.append(str(run.path))
     assert main(["compare", *runs, "-o", str(tmp_path / "curves.svg")]) == 0

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import lossy_links, read_commands
+from captures.rundir.faults import COMMANDS, lossy_links
 from testbed.emulation.control.commands import LINE_LIMIT, Commands
 from testbed.experiments.events import Ends
 from testbed.experiments.workload.driver import Driver
@@ -73,7 +73,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
     assert _ask(commands, do="enter", node=3, command="shell 3") == {"ok": True, "namespace": "/ns/3"}
     assert _ask(commands, do="trees") == {"ok": True, "fault": "late", "quiet_s": 0.25}
     assert network.made == [(0, 1, False), (4, True)]
-    assert [one["command"] for one in read_commands(run)] == ["link 0 1 down", "node 4 up", "shell 3"]
+    assert [one["command"] for one in COMMANDS.read_all(run)] == ["link 0 1 down", "node 4 up", "shell 3"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_command_that_is_refused_changes_and_logs_nothing(run: RunLayout, requ
     network = Changes()
     answer = _commands(run, network).answer(json.dumps(request_).encode())
     assert not answer["ok"] and why in answer["error"], answer
-    assert (network.made, read_commands(run)) == ([], [])
+    assert (network.made, COMMANDS.read_all(run)) == ([], [])
 
 
 def test_the_socket_serves_several_commands_and_ends_with_the_workload(run: RunLayout) -> None:
@@ -118,7 +118,7 @@ def test_the_socket_serves_several_commands_and_ends_with_the_workload(run: RunL
         assert not path.exists()
         user.settimeout(TIMEOUT)
         assert user.recv(1) == b""
-    assert read_commands(run)[0]["at_s"] == 1.5
+    assert COMMANDS.read_all(run)[0]["at_s"] == 1.5
 
 
 def test_a_node_is_named_by_number_host_or_name() -> None:
@@ -151,7 +151,7 @@ def test_loss_and_doubling_are_logged_with_their_link_for_the_accounting(run: Ru
         (1, 0, {"loss_percent": None}),
         (1, 0, {"duplicate_percent": 2.0}),
     ]
-    assert [record.get("doubling", False) for record in read_commands(run)] == [False] * 3 + [True]
+    assert [record.get("doubling", False) for record in COMMANDS.read_all(run)] == [False] * 3 + [True]
 
 
 def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_run(
@@ -166,6 +166,6 @@ def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_
     answer = _ask(_commands(run, network), do="fault", event=event, command="link 0 1 set x")
     assert answer == {"ok": False, "error": "tc: rate is 0"}
     # An end of the link may have lost frames meanwhile.
-    (record,) = read_commands(run)
+    (record,) = COMMANDS.read_all(run)
     assert (record["command"], record["failure"]) == ("link 0 1 set x", "tc: rate is 0")
     assert lossy_links(run) == {0}

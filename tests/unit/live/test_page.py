@@ -25,7 +25,7 @@ from rich.console import Console
 
 from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
-from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
+from captures.rundir.faults import COMMANDS, FAULTS, CommandRecord, FaultRecord
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live import view
 from testbed.results.live.server import HOST, LiveServer, _take_terminal
@@ -98,7 +98,7 @@ def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
 def test_publications_senders_receivers_and_commands_of_a_session_are_shown(tmp_path: Path) -> None:
     loaded = load_experiment(experiment(tmp_path / "attention.toml", "eon", 3))
     run = simulated(loaded, tmp_path / "runs")
-    append_command(run, CommandRecord(at_s=4.26, time_ns=1, command="link 0 1 set loss=20"))
+    COMMANDS.append(run, CommandRecord(at_s=4.26, time_ns=1, command="link 0 1 set loss=20"))
     state = LiveState(run.path)
     with Watcher(state):
         snapshot = state.snapshot()
@@ -131,7 +131,7 @@ def test_missed_deliveries_and_changes_that_no_log_has_are_listed(tmp_path: Path
         '[[events]]\nat_s = 3\naction = "send_message"\nnode = 0\nmessage = "a = 1"\n'
     )
     run = simulated(load_experiment(file), tmp_path / "runs")
-    append_fault(run, FaultRecord(t_ns=1, at_s=2.0, what="killed", part="router", node=1))
+    FAULTS.append(run, FaultRecord(t_ns=1, at_s=2.0, what="killed", part="router", node=1))
     state = LiveState(run.path)
     with Watcher(state):
         snapshot = poll(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from captures.rundir import RunLayout
-from captures.rundir.clock import ClockPiece, write_clock
-from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
-from captures.rundir.measures import write_routers_counters
-from captures.rundir.oracle import read_judgement
+from captures.rundir.clock import CLOCK, ClockPiece
+from captures.rundir.faults import COMMANDS, FAULTS, CommandRecord, FaultRecord
+from captures.rundir.measures import ROUTERS
+from captures.rundir.oracle import JUDGEMENT
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.protocol.services.attention import Origin
@@ -279,17 +279,17 @@ _SET_UP = ({"event": "committed", "epoch": 1, "routers": 3, "seconds": 0.1},)
 
 def _fault(**record: Any) -> Callable[[RunLayout], object]:
     fault: FaultRecord = {"t_ns": 10, "at_s": 1.0, "what": "stopped", "part": "router", **record}  # type: ignore[typeddict-item]
-    return lambda run: append_fault(run, fault)
+    return lambda run: FAULTS.append(run, fault)
 
 
 def _command(text: str) -> Callable[[RunLayout], object]:
     record: CommandRecord = {"at_s": 1.0, "time_ns": 10, "command": text}
-    return lambda run: append_command(run, record)
+    return lambda run: COMMANDS.append(run, record)
 
 
 def _counters(**counters: Any) -> Callable[[RunLayout], object]:
     one = {"frames_received": {}, "frames_sent": {}, **counters}
-    return lambda run: write_routers_counters(run, {0: one, 1: one})
+    return lambda run: ROUTERS.write(run, {0: one, 1: one})
 
 
 def _controller(*events: dict[str, Any]) -> Callable[[RunLayout], object]:
@@ -321,13 +321,13 @@ def test_what_happened_in_a_run_leaves_starvation_open(
     for folder in (run.logs_folder, run.service_folder, run.routers_counters.parent):
         folder.mkdir(parents=True, exist_ok=True)
     piece: ClockPiece = {"t_ns": 0, "monotonic_ns": 0, "experiment_s": 0.0, "rate": 1.0}
-    write_clock(run, [piece])
+    CLOCK.write(run, [piece])
     _counters()(run)
     happened(run)
     # What the experiment says comes first.
     of_experiment = "link 0-1 loses frames"
     for known, expected in ((None, undecided), (of_experiment, of_experiment)):
         write_judgement(run, spt_trees(line(3)), 10.0, 0.1, known)
-        judged = read_judgement(run)
+        judged = JUDGEMENT.read_if_there(run)
         assert judged is not None
         assert judged["undecided"] == expected

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
+from captures.rundir.faults import FAULTS, NEVER_NS, FaultRecord, delays
 from captures.rundir.files import RunFolderError
-from captures.rundir.oracle import read_oracle, write_oracle
+from captures.rundir.oracle import ORACLE
 from router.records.applications import MessageSent
 from testbed.experiments.config import BroadcastOptions, Experiment, ProtocolOptions
 from testbed.experiments.events import Event, SendMessage, SetPredicate
@@ -144,8 +144,8 @@ def test_deliveries_of_what_a_killed_router_did_not_record_are_undecided(
     run = RunLayout(tmp_path)
     predicate = record(10, "set_predicate", predicate="a < 10", requested_ns=9 * S)
     logged(run, predicate, record(20, "deliver", source=0, seq=3))
-    append_fault(run, fault(killed_s, "killed", "router", 0))
-    write_oracle(run, judge(read_history(run), 1))
+    FAULTS.append(run, fault(killed_s, "killed", "router", 0))
+    ORACLE.write(run, judge(read_history(run), 1))
     answer = {"source": 0, "seq": 3, "sent_ns": 20 * S, "node": 1, "app": "sink"}
     answers = [json.loads(line) for line in run.oracle.read_text().splitlines()]
     assert answers == [{**answer, "expected": False, "decided": False}] * undecided
@@ -237,7 +237,7 @@ def test_no_delivery_is_expected_that_the_hop_limit_ends(
         workload=None,
         events=tuple(sorted(events, key=lambda event: event.at_s)),
     )
-    answers = [answer for _, answer in read_oracle(judged_run(experiment, tmp_path, "none"))]
+    answers = [answer for _, answer in ORACLE.read(judged_run(experiment, tmp_path, "none"))]
     assert all(answer["decided"] for answer in answers)
     assert sorted(answer["source"] for answer in answers if answer["expected"]) == expected
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.inputs import Manifest, Source, read_manifest, write_manifest
+from captures.rundir.inputs import MANIFEST, Manifest, Source
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import dump_experiment
 from testbed.results.report.comparison import compare, differing_settings, draw_curves, names_of
@@ -21,7 +21,7 @@ from topos.loaders import to_json
 def _run(folder: Path, share: float, **keys: object) -> Path:
     run = RunLayout(folder)
     (run.tables / "false_positive_curve").mkdir(parents=True)
-    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
+    MANIFEST.write(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
     experiment = load_experiment(find_experiment("ring5"), {"time_scale": str(1 + 8 * share)})
     run.experiment.write_text(dump_experiment(experiment, run.topology.name))
     run.topology.write_text(to_json(experiment.topology))
@@ -104,7 +104,7 @@ def test_runs_of_different_code_are_compared_on_request_alone(
     sources = [Source(version="1", commit=commit, dirty=dirty, code=code) for code, commit, dirty in states]
     runs = [_run(tmp_path / str(number), 0.5) for number in range(len(sources))]
     for run, source in zip(map(RunLayout, runs), sources, strict=True):
-        write_manifest(run, {**read_manifest(run), "testbed": source})
+        MANIFEST.write(run, {**MANIFEST.read(run), "testbed": source})
     out = ["-o", tmp_path / "curves.svg"]
     # Commits of equal sources are one code.
     printed("compare", *runs[:2], *out)

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from captures.accounting.texts import WINDOW_S
 from captures.rundir import RunLayout
-from captures.rundir.clock import ClockPiece, write_clock
+from captures.rundir.clock import CLOCK, ClockPiece
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_topology, write_topology
 from testbed import api
@@ -473,7 +473,7 @@ def test_who_sent_and_asked_is_in_the_figure_and_not_who_was_drawn_to(copied: Ca
 def test_properties_of_links_are_a_table_by_time(copied: Callable[..., Path]) -> None:
     """The loss that a command gave a link for a while, required and measured."""
     run = copied()
-    write_clock(RunLayout(run), [ClockPiece(t_ns=10**9, monotonic_ns=0, experiment_s=0.0, rate=2.0)])
+    CLOCK.write(RunLayout(run), [ClockPiece(t_ns=10**9, monotonic_ns=0, experiment_s=0.0, rate=2.0)])
     manifest = json.loads(RunLayout(run).manifest.read_text())
     row = {"sender": 0, "receiver": 1, "since_ns": 2 * 10**9, "until_ns": 6 * 10**9, "frames": 1204}
     manifest["links"] = [{**row, "property": "loss_percent", "required": 20.0, "measured": 21.9}]

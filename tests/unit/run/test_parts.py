@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.faults import read_faults
+from captures.rundir.faults import FAULTS
 from testbed.emulation.run.parts import RunningParts
 from testbed.emulation.run.processes import ProcessLog
 from testbed.emulation.run.site import Site
@@ -63,7 +63,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _noted(run: RunLayout) -> list[tuple[str, int | None]]:
-    return [(record["what"], record.get("node")) for record in read_faults(run)]
+    return [(record["what"], record.get("node")) for record in FAULTS.read_all(run)]
 
 
 def _soft_limit(process: subprocess.Popen[bytes]) -> int:
@@ -80,7 +80,7 @@ def test_a_router_is_stopped_from_before_the_signal_on(
     parts.restore()
     assert os.waitid(os.P_PID, processes[1].pid, os.WCONTINUED) is not None
     assert _noted(run) == [("stopped", 1), ("resumed", 1)]
-    stopped, resumed = read_faults(run)
+    stopped, resumed = FAULTS.read_all(run)
     assert asked_ns <= stopped["t_ns"] <= resumed["t_ns"]
     assert stopped["at_s"] == resumed["at_s"] == 1
 

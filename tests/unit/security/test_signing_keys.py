@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.inputs import read_manifest
+from captures.rundir.inputs import MANIFEST
 from router.predicates import EVERYTHING, NOTHING
 from router.privacy import KeyFileError, KeyRing, write_keys
 from router.privacy.member import derived
@@ -135,7 +135,7 @@ def test_a_run_without_files_of_keys_is_repeated_byte_by_byte(tmp_path: Path) ->
     (tmp_path / "experiment.toml").write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
     run = RunLayout(new_run_folder(tmp_path, "seeded"))
     write_inputs(run.path, load_experiment(tmp_path / "experiment.toml"), Workload((), (), ()), "user")
-    assert "identity" not in read_manifest(run)
+    assert "identity" not in MANIFEST.read(run)
 
 
 def _guard(run: RunLayout, node: int, incarnation: int) -> Guard:

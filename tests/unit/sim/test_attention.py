@@ -15,7 +15,7 @@ from captures.accounting.direct import Direct, flat
 from captures.rundir.applications import read_attention
 from captures.rundir.inputs import read_topology
 from captures.rundir.measures import read_routers_counters
-from captures.rundir.oracle import read_subscriptions
+from captures.rundir.oracle import SUBSCRIPTIONS
 from router.protocol.services.attention.dissemination import FanOut, StrategyName
 from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.emulation.run.demand import estimate
@@ -106,7 +106,9 @@ def test_traffic_is_that_of_the_captures(ran: Any) -> None:
 def test_rounds_agree_with_the_records(ran: Any) -> None:
     """The oracle counts deliveries by itself; the routers report them at the end of each round."""
     _, run, _, _ = ran
-    judged = {(each["node"], each["subscription"], each["round"]): each for each in read_subscriptions(run)}
+    judged = {
+        (each["node"], each["subscription"], each["round"]): each for each in SUBSCRIPTIONS.read_all(run)
+    }
     ended = [record for _, record in read_attention(run) if record["event"] == "outcome"]
     assert len(ended) > 100
     for record in ended:
@@ -243,14 +245,14 @@ def test_the_command_traces_publications(
 def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
     experiment = _experiment()
     run = judged_run(experiment, tmp_path)
-    before = list(read_subscriptions(run))
+    before = list(SUBSCRIPTIONS.read_all(run))
     records = run.simulated_service_records
     first, *others = records.read_text(encoding="utf-8").splitlines()
     late = json.loads(first)
     late["t_ns"] += 2_000_000_000
     records.write_text("\n".join([json.dumps(late), *others, ""]), encoding="utf-8")
     judge_run(run, experiment)
-    assert list(read_subscriptions(run)) == before
+    assert list(SUBSCRIPTIONS.read_all(run)) == before
 
 
 @pytest.mark.parametrize(("overrides", "reason"), cases_beside(__file__)["overrides"])

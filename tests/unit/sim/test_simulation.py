@@ -19,7 +19,7 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from captures.rundir.oracle import write_oracle
+from captures.rundir.oracle import ORACLE
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.printer import format_predicate
 from testbed.cli.main import main
@@ -231,7 +231,7 @@ def test_copies_of_frames_on_links_that_double_them_are_no_fault(tmp_path: Path,
     path.write_text(_FILES.joinpath("full_ring.toml").read_text() + doubling)
     experiment = load_experiment(path)
     run = simulated(experiment, tmp_path / "runs")
-    write_oracle(run, judge(read_history(run), experiment.oracle.in_flight_window_s))
+    ORACLE.write(run, judge(read_history(run), experiment.oracle.in_flight_window_s))
     with Direct(run.path) as direct:
         summary = direct.summary()
     assert summary["frames_repeated"] > 0

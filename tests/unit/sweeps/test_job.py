@@ -17,7 +17,7 @@ import pytest
 from captures.accounting.direct import Direct
 from captures.accounting.verdict import MESSAGE_FAILURES
 from captures.rundir import RunLayout
-from captures.rundir.measures import write_lag
+from captures.rundir.measures import LAG
 from testbed.evaluation.sweeps.job import measured_by, simulate_in_worker, simulate_job
 from testbed.evaluation.sweeps.spec import Job
 from testbed.experiments.config.load import find_experiment, load_experiment
@@ -132,7 +132,7 @@ def test_a_run_that_was_late_is_not_measured(tmp_path: Path) -> None:
     """The verdict on an emulation whose router was late is `invalid`, whatever the figure expects."""
     job = _job()
     run = judged_run(job.experiment, tmp_path)
-    write_lag(
+    LAG.write(
         run,
         {
             "from_s": 0.0,

@@ -15,7 +15,7 @@ import pytest
 
 from captures.accounting.account import account_directly
 from captures.rundir import RunLayout
-from captures.rundir.summary import write_summary
+from captures.rundir.summary import SUMMARY
 from captures.tables import TABLES, store
 from captures.tables.document import EXAMPLES
 from testbed.cli.main import main
@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     played.send(4, 50, [(0, [1])], expected=True)
     played.deliver(4, 1)
     folder = played.write(tmp_path_factory.mktemp("runs") / "run")
-    account_directly(folder, partial(write_summary, RunLayout(folder)))
+    account_directly(folder, partial(SUMMARY.write, RunLayout(folder)))
     return folder
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from captures.rundir import RunLayout
-from captures.rundir.oracle import write_oracle
+from captures.rundir.oracle import ORACLE
 from router.clock.clock import ExperimentClock
 from router.content import Plain
 from router.predicates import Predicate, matches
@@ -263,7 +263,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
             driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), ExperimentClock(60), 1)
     network.stop()
-    write_oracle(RunLayout(tmp_path), judge(read_history(RunLayout(tmp_path)), 0.0))
+    ORACLE.write(RunLayout(tmp_path), judge(read_history(RunLayout(tmp_path)), 0.0))
     answers = map(json.loads, RunLayout(tmp_path).oracle.read_text().splitlines())
     log = application_events(tmp_path)
     got = sorted((e["app"], e["node"], e["source"], e["seq"]) for e in log if e["event"] == "deliver")

@@ -13,7 +13,7 @@ from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.files import RunFolderError
-from captures.rundir.inputs import write_workload
+from captures.rundir.inputs import WORKLOAD
 from router.predicates import Message, Operator, Type
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
@@ -256,7 +256,7 @@ def test_an_application_is_named_in_files_events_and_traces(tmp_path: Path) -> N
         (0,),
         (1,),
     )
-    write_workload(RunLayout(tmp_path), (item.line for item in workload.items))
+    WORKLOAD.write(RunLayout(tmp_path), (item.line for item in workload.items))
     again = read_workload(RunLayout(tmp_path))
     # 1 == 1.0 == True: equality alone does not tell types apart.
     assert (again, [*map(repr, again.items)]) == (workload, [*map(repr, workload.items)])

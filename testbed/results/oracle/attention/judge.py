@@ -21,7 +21,7 @@ from captures.rundir import RunLayout, oracle
 from captures.rundir.applications import read_attention
 from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
-from captures.rundir.faults import read_commands, read_faults
+from captures.rundir.faults import COMMANDS, FAULTS
 from captures.rundir.files import RunFolderError
 from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of
@@ -238,14 +238,14 @@ def write_judgement(
         undecided=undecided or _undecided(run),
         zero_s=zero_s,
     )
-    oracle.write_subscriptions(run, rounds)
-    oracle.write_judgement(run, judgement)
+    oracle.SUBSCRIPTIONS.write(run, rounds)
+    oracle.JUDGEMENT.write(run, judgement)
 
 
 def _undecided(run: RunLayout) -> str | None:
     """Returns why the records of a run leave starvation undecided, or None."""
-    faults = [each for each in read_faults(run) if (each["part"], each["what"]) not in _HARMLESS_FAULTS]
-    commands = read_commands(run)
+    faults = [each for each in FAULTS.read_all(run) if (each["part"], each["what"]) not in _HARMLESS_FAULTS]
+    commands = COMMANDS.read_all(run)
     if faults:
         first = faults[0]
         of = f" of node {first['node']}" if "node" in first else ""
