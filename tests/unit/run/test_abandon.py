@@ -139,7 +139,7 @@ def test_what_is_left_after_three_attempts_is_said_and_keeps_the_state(
 
 
 def test_a_machine_that_has_not_ended_is_named_although_the_next_attempt_knows_it_no_more(run: Run) -> None:
-    sites: Any = Sites(*[{}] * 9)  # type: ignore[arg-type]
+    sites: Any = Sites(*[{}] * 8)  # type: ignore[arg-type]
     sites._reports["m2"], machine = socket.socketpair()
     machine.close()
     run.emulation.site = sites
