@@ -6,6 +6,7 @@ Arguments and results are pickled: nobody but the machines of a run may reach th
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -16,8 +17,10 @@ from typing import Any
 
 from testbed.support.errors import RunError
 
-#: Wall seconds after which a machine counts as frozen: no step of a run takes as long.
-_ANSWER_S = 900.0
+#: Wall seconds after which a machine counts as frozen: no step of a run takes as long, and no question, which
+#: is answered at once; the shorter wait ends with an earlier loss.
+_STEP_S, _QUESTION_S, _LOST_S = 300.0, 30.0, 1.0
+_QUESTIONS = {"append", "check", "look", "lost", "quiet_s"}
 
 
 def serve(path: Path, root: object) -> Listener:
@@ -26,7 +29,7 @@ def serve(path: Path, root: object) -> Listener:
     All calls of a thread of the caller are carried out by one thread, which lives as long: what it starts may
     end with it (PR_SET_PDEATHSIG).
     """
-    listener = Listener(str(path))
+    listener = Listener(str(path), backlog=128)
 
     def accept() -> None:
         with suppress(OSError):  # closed
@@ -51,8 +54,8 @@ def _carry_out(connection: Connection, root: object) -> None:
 class Remote:
     """An object at the other end of a socket: `remote.network.stop()` calls what is there under that name.
 
-    Raises what the call raises, with the name of the socket before a text, and RunError if nobody answers;
-    then later calls fail at once.
+    Raises what the call raises, with the name of the socket before a text, a RunError in place of an OSError,
+    and RunError if nobody answers; then all calls fail, of other threads, too.
     """
 
     def __init__(self, path: Path, name: str = "", own: threading.local | None = None) -> None:
@@ -67,13 +70,19 @@ class Remote:
             if not hasattr(self._own, "connection"):
                 self._own.connection = Client(str(self._path))
             self._own.connection.send((self._name, arguments, named))
-            if not self._own.connection.poll(_ANSWER_S):
-                raise TimeoutError
+            waits_s = _QUESTION_S if self._name.rpartition(".")[2] in _QUESTIONS else _STEP_S
+            until = time.monotonic() + waits_s
+            while not self._own.connection.poll(_LOST_S):
+                if time.monotonic() > until or not self._path.exists():
+                    raise TimeoutError
             result, error = self._own.connection.recv()
         except (EOFError, OSError) as ended:
             self._path.unlink(missing_ok=True)
+            self._own.__dict__.pop("connection", None)  # an answer that comes yet is that of this call
             raise RunError(f"{self._path.name} does not answer") from ended
         if error is not None:
+            if isinstance(error, OSError):  # of the machine, and no fault of files or sockets here
+                error = RunError(str(error))
             if len(error.args) == 1:
                 error.args = (f"{self._path.name}: {error}",)
             raise error

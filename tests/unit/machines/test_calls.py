@@ -1,0 +1,52 @@
+"""Calls of methods in another process."""
+
+from __future__ import annotations
+
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from testbed.emulation.machines import calls
+from testbed.emulation.machines.calls import Remote, serve
+from testbed.support.errors import RunError
+
+
+class _Site:
+    def __init__(self) -> None:
+        self.asked, self.thawed = Event(), Event()
+
+    def stop(self) -> None:
+        self.asked.set()
+        self.thawed.wait()
+
+    def check(self) -> None:
+        self.thawed.wait()
+
+    def write(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_frozen_machine_is_lost_for_all_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_QUESTION_S", 0.2)
+    monkeypatch.setattr(calls, "_LOST_S", 0.05)
+    (tmp_path / "m").symlink_to(tmp_path / "site")  # as a relay, it knows nothing of a frozen site
+    site, remote = _Site(), Remote(tmp_path / "m")
+    with serve(tmp_path / "site", site), ThreadPoolExecutor() as pool:
+        step = pool.submit(remote.stop)
+        assert site.asked.wait(60)
+        with pytest.raises(RunError, match=r"^m does not answer$"):
+            remote.check()
+        with pytest.raises(RunError, match=r"^m does not answer$"):
+            step.result()
+        site.thawed.set()
+        with pytest.raises(RunError, match=r"^m does not answer$"):
+            remote.check()
+
+
+def test_an_error_of_files_names_its_machine(tmp_path: Path) -> None:
+    """As an OSError it would be that of the driver's disk, and end the run without its evidence."""
+    with serve(tmp_path / "m", _Site()), pytest.raises(RunError, match=r"^m: \[Errno 28\] No space left"):
+        Remote(tmp_path / "m").write()
