@@ -17,11 +17,10 @@ from captures.spark.folder import remove_abandoned
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_runs, load, master
 from testbed.cli.prepared import has_room
 from testbed.emulation.network.cleanup import KEPT, clean_dead_runs
-from testbed.emulation.run.demand import Estimate, accounting, capacity, demand, estimate, shortages
+from testbed.emulation.run.demand import Estimate, accounting, capacity, demand, shortages, work_of
 from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.parts import check_machines
 from testbed.experiments.workload import Workload
-from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring
 from testbed.machine.checks import check_machine, compiled_code, lacking_properties, open_vswitch
 from testbed.machine.probes import kernel_features
@@ -49,9 +48,8 @@ def check_command(arguments: Namespace) -> int:
         MachineError: a machine of the cluster that is named cannot emulate it, or carry its share.
     """
     experiment = load(arguments)
-    workload = generate(experiment)
+    workload, made = work_of(experiment)
     put(describe(experiment, workload))
-    made = estimate(experiment, workload)
     if not arguments.master.startswith("local"):
         _check_cluster(experiment, made, arguments)
         return 0

@@ -26,7 +26,8 @@ from topos import Topology
 _MANY_NODES = 2_000
 #: Spark's master that accounts.
 DEFAULT_MASTER = "local[2]"
-_Place = tuple[str, Callable[..., Any]]  # the datapath of a run, and what makes its site
+#: The datapath of a run, what makes its site, and its work (`work_of`).
+_Place = tuple[str, Callable[..., Any], Any]
 
 
 def run_arguments(parser: ArgumentParser) -> None:
@@ -63,10 +64,9 @@ def run_command(arguments: Namespace) -> int:
     """
     from testbed.cli.prepared import PreparedConclusion, has_room
     from testbed.emulation.network.cleanup import clean_dead_runs
-    from testbed.emulation.run.demand import capacity, demand, estimate, refuse, shortages
+    from testbed.emulation.run.demand import capacity, demand, refuse, shortages, work_of
     from testbed.emulation.run.emulation import emulate
     from testbed.emulation.run.site import Site
-    from testbed.experiments.workload.generate import generate
     from testbed.machine.checks import require_machine
     from testbed.results.live.view import LiveView
 
@@ -76,10 +76,10 @@ def run_command(arguments: Namespace) -> int:
     place: AbstractContextManager[_Place]
     if here:
         require_machine(experiment)
+        work = work_of(experiment)
         if not arguments.force:
-            needed = demand(experiment, estimate(experiment, generate(experiment)))
-            refuse(shortages(needed, capacity(arguments.runs)))
-        place = nullcontext((choose_datapath(arguments.datapath, experiment.topology, progress), Site))
+            refuse(shortages(demand(experiment, work[1]), capacity(arguments.runs)))
+        place = nullcontext((choose_datapath(arguments.datapath, experiment.topology, progress), Site, work))
     else:
         place = _over_machines(experiment, arguments, progress)
     cleaned = clean_dead_runs()
@@ -95,10 +95,10 @@ def run_command(arguments: Namespace) -> int:
             ahead = stack.enter_context(closing(PreparedConclusion(arguments.master)))
         lost = None
         try:
-            with place as (chosen, site):
+            with place as (chosen, site, work):
                 run_dir = emulate(
                     *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
-                    *(None if ahead is None else ahead.start, site),
+                    *(None if ahead is None else ahead.start, site, work),
                 )
         except PartLostError as error:
             if arguments.no_account:
@@ -117,23 +117,24 @@ def run_command(arguments: Namespace) -> int:
 @contextmanager
 def _over_machines(experiment: Experiment, arguments: Namespace, progress: Progress) -> Iterator[_Place]:
     """Yields the place of one network over the machines of a cluster."""
-    from testbed.emulation.machines.cut import cut_over, require_own, require_parts
+    from testbed.emulation.machines.cut import cut_over, require_own, require_parts, slowest_part
     from testbed.emulation.machines.sites import Sites
-    from testbed.emulation.run.demand import estimate
+    from testbed.emulation.run.demand import work_of
     from testbed.evaluation.sweeps.machines import cleaned, machines_for
-    from testbed.experiments.workload.generate import generate
 
     with machines_for(experiment, arguments.master, progress.note) as (spark, checked), cleaned(checked):
         parts = cut_over(experiment.topology, checked.answers)
         require_own(parts)
         check_machines(experiment.events, experiment.topology, [*parts.values()])
+        workload, whole = work_of(experiment)
         if not arguments.force:
-            require_parts(experiment, estimate(experiment, generate(experiment)), parts, arguments.runs)
+            require_parts(experiment, whole, parts, arguments.runs)
         kernel = all(each.datapath == "kernel" for each in parts)
         if arguments.datapath == "kernel" and not kernel:
             raise MachineError("--datapath kernel: not every machine has Open vSwitch's kernel module")
         chosen = "kernel" if kernel and arguments.datapath != "user" else "user"
-        yield chosen, partial(Sites, spark, parts)
+        work = workload, slowest_part(experiment.topology, whole, parts)
+        yield chosen, partial(Sites, spark, parts), work
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:

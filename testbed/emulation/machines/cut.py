@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,16 +96,31 @@ def describe_part(
     Args:
         work: of the whole network, on this machine.
     """
-    links = experiment.topology.links
-    ends = Counter((link.u in nodes) + (link.v in nodes) for link in links)
-    # Either end of a link has half of its work.
-    half_links = max(1, ends[1] + 2 * ends[2]) / max(1, 2 * len(links))
-    own = work.of_part(half_links, machine.processors, machine.slow)
+    ends, own = _link_ends(experiment.topology, nodes), _part(experiment.topology, work, machine, nodes)
     cut = f"{counted(ends[1] + ends[2], 'link')}, {ends[1]} of them to other machines"
     has = f"{counted(machine.processors, 'processor')}; free: {machine.capacity.describe()}"
     rows = [("machine", f"{machine}: {counted(len(nodes), 'router')}, {cut}"), ("work", own.describe())]
     rows += [demand(experiment, work, len(nodes)).describe()[0], ("has", has)]
     return rows if (warning := own.warning(experiment)) is None else [*rows, ("warning", warning)]
+
+
+def slowest_part(topology: Topology, work: Estimate, parts: Mapping[Machine, Collection[int]]) -> Estimate:
+    """Returns the work of the machine at whose rate the network can run."""
+    own = [_part(topology, work, machine, nodes) for machine, nodes in parts.items()]
+    return min(own, key=attrgetter("rate"))
+
+
+def _part(topology: Topology, work: Estimate, machine: Machine, nodes: Collection[int]) -> Estimate:
+    """The work of a machine: either end of a link has half of the link's."""
+    ends = _link_ends(topology, nodes)
+    half_links = max(1, ends[1] + 2 * ends[2]) / max(1, 2 * len(topology.links))
+    return work.of_part(half_links, machine.processors, machine.slow)
+
+
+def _link_ends(topology: Topology, nodes: Collection[int]) -> Counter[int]:
+    """Counts the links by how many of their ends are on a machine."""
+    own = set(nodes)
+    return Counter((link.u in own) + (link.v in own) for link in topology.links)
 
 
 def require_parts(

@@ -36,6 +36,7 @@ from testbed.experiments.config import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.attention import Fluid
+from testbed.experiments.workload.generate import generate
 from testbed.results.oracle.attention.baseline import crossings
 from testbed.support.errors import MachineError
 from testbed.terminal.summary import ENGINES, WHY_SPARK
@@ -109,9 +110,15 @@ class Estimate:
         if scale == AUTO or scale <= self.rate:
             return None
         return (
-            f"time_scale {scale:g} is more than this machine keeps up with now, and an emulation would be "
+            f"time_scale {scale:g} is more than the processors keep up with now, and an emulation would be "
             f'invalid; expected at most {_two_digits(self.rate)}, or "auto"'
         )
+
+
+def work_of(experiment: Experiment) -> tuple[Workload, Estimate]:
+    """Generates the workload of an experiment, and estimates the work of its emulation."""
+    workload = generate(experiment)
+    return workload, estimate(experiment, workload)
 
 
 def estimate(experiment: Experiment, workload: Workload) -> Estimate:

@@ -30,7 +30,7 @@ from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_li
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.calibration import Span, calibrations
 from testbed.emulation.network.cleanup import remove_run
-from testbed.emulation.run.demand import estimate
+from testbed.emulation.run.demand import Estimate, work_of
 from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
 from testbed.emulation.run.lag_meters import LagMeters
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
@@ -41,8 +41,8 @@ from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.events.parts import check_machines
+from testbed.experiments.workload import Workload
 from testbed.experiments.workload.driver import Driver, TimedAction
-from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import members_of
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
@@ -80,6 +80,7 @@ def emulate(
     view: LiveView | None = None,
     started: Callable[[Path], None] | None = None,
     site: Callable[..., Site] = Site,
+    work: tuple[Workload, Estimate] | None = None,
 ) -> Path:
     """Emulates an experiment.
 
@@ -92,6 +93,7 @@ def emulate(
         view: the live view, started before the network.
         started: is called with the run folder when the network is up.
         site: makes what carries the network; with the arguments of `Site`.
+        work: the workload, and the estimate that says how fast the run may begin; None: by `work_of`.
 
     Returns:
         The run folder, complete except for the accounting.
@@ -114,7 +116,7 @@ def emulate(
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
         progress.note(f"run folder: {run_dir}")
-        emulation = Emulation(experiment, run_dir, datapath, progress, site)
+        emulation = Emulation(experiment, run_dir, datapath, progress, site, work)
         topology = experiment.topology
         sizes = f"bring-up: {len(topology.nodes)} routers, {len(topology.links)} links"
         try:
@@ -162,14 +164,14 @@ class Emulation:
         datapath: str,
         progress: Progress,
         site: Callable[..., Site] = Site,
+        work: tuple[Workload, Estimate] | None = None,
     ) -> None:
         self.experiment = experiment
         self._folder = RunLayout(run_dir)
         self.progress = progress
         self.topology = experiment.topology
         self.nodes = [node.id for node in self.topology.nodes]
-        self.workload = generate(experiment)
-        self._estimate = estimate(experiment, self.workload)
+        self.workload, self._estimate = work or work_of(experiment)
         if (warning := self._estimate.warning(experiment)) is not None:
             progress.note(f"warning: {warning}")
         # From this call on, the run holds resources.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from testbed.emulation.machines.cut import Machine, describe_part, offer, require_parts
+from testbed.emulation.machines.cut import Machine, describe_part, offer, require_parts, slowest_part
 from testbed.emulation.run.demand import Capacity, Estimate
+from testbed.emulation.run.emulation import Emulation
 from testbed.experiments.config.load import find_experiment, load_experiment
+from testbed.experiments.workload import Workload
+from testbed.support import run_state
 from testbed.support.errors import MachineError
+from testbed.terminal.progress import Progress
 
 _WORK = Estimate(message_hops=10.0, ra_hops=2.0, opening_hops=100.0, opening_s=3.0, rate=8.0)
 _ENOUGH = Capacity(processes=None, memory_bytes=16e9, descriptors=None, disk_bytes=1e12)
@@ -30,7 +36,7 @@ def test_a_part_says_what_it_takes_beside_what_its_machine_has(monkeypatch: pyte
     assert rows["work"].endswith(" a time scale of about 16 at most; 1.5 s for the opening")
     assert rows["takes"].startswith("about 6 processes, 280 MB of memory, ")
     assert rows["has"] == "1 processor; free: 16 GB of memory, 1000 GB of disk"
-    assert rows["warning"].startswith("time_scale 20 is more than this machine keeps up with now")
+    assert rows["warning"].startswith("time_scale 20 is more than the processors keep up with now")
 
 
 def test_a_network_is_refused_by_the_machine_that_lacks_something(tmp_path: Path) -> None:
@@ -43,6 +49,16 @@ def test_a_network_is_refused_by_the_machine_that_lacks_something(tmp_path: Path
         require_parts(experiment, _WORK, parts, tmp_path)
     with pytest.raises(MachineError, match=r"^this machine: disk: takes "):
         require_parts(experiment, replace(_WORK, opening_hops=1e13), _PARTS, tmp_path)
+
+
+def test_a_run_is_as_fast_as_its_slowest_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_state, "STATE_ROOT", tmp_path / "cbcb")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    experiment = load_experiment(find_experiment("ring5"), {"time_scale": "20"})
+    work = Workload(), slowest_part(experiment.topology, _WORK, _PARTS)
+    progress = Progress(Console(file=(file := io.StringIO()), width=400))
+    Emulation(experiment, tmp_path, "user", progress, work=work)
+    assert file.getvalue().endswith('expected at most 16, or "auto"\n')
 
 
 @pytest.mark.root

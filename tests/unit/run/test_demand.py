@@ -23,9 +23,9 @@ from testbed.emulation.run.demand import (
     accounting,
     capacity,
     demand,
-    estimate,
     refuse,
     shortages,
+    work_of,
 )
 from testbed.emulation.run.emulation import _bringing_up
 from testbed.emulation.run.governor import CAUTION
@@ -33,7 +33,6 @@ from testbed.experiments.config import Experiment, ServiceOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events import Event, Publish, Refresh, Register, SendMessage, SetPredicate
-from testbed.experiments.workload.generate import generate
 from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import WHY_SPARK
@@ -92,7 +91,7 @@ def test_caches_hold_no_more_than_the_events_of_an_experiment_upload(
 ) -> None:
     written = attention_experiment(tmp_path / "events.toml", "eon", 3)
     experiment = load_experiment(written, {"service.cache_publications": str(capacity)})
-    work = estimate(experiment, generate(experiment))
+    work = work_of(experiment)[1]
     without = demand(experiment, replace(work, publications=0))
     found = demand(experiment, work).memory_bytes - without.memory_bytes
     assert found == pytest.approx(5 * cached * 1.1e3)
@@ -243,7 +242,7 @@ def test_hops_are_those_to_the_receivers_that_want_a_message(receiver: int, hops
         SendMessage(30.0, 0, "a = 2"),
         SetPredicate(40.0, 1, "b = 1"),
     )
-    made = estimate(experiment, generate(experiment))
+    made = work_of(experiment)[1]
     assert (made.message_hops, made.ra_hops) == (hops / 100, 4 / 100)
     assert made.rate > 100 and 0 < made.opening_s < 1
 
@@ -252,7 +251,7 @@ def test_publications_and_subscriptions_of_events_cross_every_link_at_most_once(
     registered = Register(0.0, 0, "s", "a = 1", max=2, lifetime_s=10.0, freshness_s=10.0)
     events = registered, Refresh(20.0, 0, "s"), Publish(21.0, 4, "a = 1")
     experiment = _on_a_line(*events, service="attention")
-    made = estimate(experiment, generate(experiment))
+    made = work_of(experiment)[1]
     assert (made.message_hops, made.ra_hops, made.opening_hops) == (4 / 100, 8 / 100, 0)
     assert made.describe().startswith(
         "0.04 publications and 0.08 subscriptions and notifications over links per experiment second: "
@@ -290,7 +289,7 @@ def _seconds(text: str) -> float:
 def test_a_rate_beyond_the_estimate_is_warned_of() -> None:
     made = Estimate(message_hops=1000.0, ra_hops=10.0, opening_hops=50.0, opening_s=1.0, rate=12.34)
     assert made.warning(_on_a_line()) == (
-        "time_scale 50 is more than this machine keeps up with now, and an emulation would be invalid; "
+        "time_scale 50 is more than the processors keep up with now, and an emulation would be invalid; "
         'expected at most 12, or "auto"'
     )
     assert made.warning(replace(_on_a_line(), time_scale="auto")) is None
