@@ -26,8 +26,7 @@ from topos import Topology
 _MANY_NODES = 2_000
 #: Spark's master that accounts.
 DEFAULT_MASTER = "local[2]"
-#: The datapath of a run, what makes its site, and its work (`work_of`).
-_Place = tuple[str, Callable[..., Any], Any]
+_Place = tuple[str, Callable[..., Any], Any]  # the datapath of a run, what makes its site, its work
 
 
 def run_arguments(parser: ArgumentParser) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 from testbed.support.errors import RunError
 
-#: Wall seconds after which a machine counts as frozen: no step of a run takes as long, and no question, which
-#: is answered at once; the shorter wait ends with an earlier loss.
+#: Wall seconds after which a machine counts as frozen: in a step of a run, and at a question, which takes no
+#: time; and after which a call looks whether another one has found the machine lost.
 _STEP_S, _QUESTION_S, _LOST_S = 300.0, 30.0, 1.0
 _QUESTIONS = {"append", "check", "look", "lost", "quiet_s"}
 
@@ -70,8 +70,7 @@ class Remote:
             if not hasattr(self._own, "connection"):
                 self._own.connection = Client(str(self._path))
             self._own.connection.send((self._name, arguments, named))
-            waits_s = _QUESTION_S if self._name.rpartition(".")[2] in _QUESTIONS else _STEP_S
-            until = time.monotonic() + waits_s
+            until = time.monotonic() + (_QUESTION_S if self._name.split(".")[-1] in _QUESTIONS else _STEP_S)
             while not self._own.connection.poll(_LOST_S):
                 if time.monotonic() > until or not self._path.exists():
                     raise TimeoutError

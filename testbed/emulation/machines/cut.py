@@ -106,8 +106,7 @@ def describe_part(
 
 def slowest_part(topology: Topology, work: Estimate, parts: Mapping[Machine, Collection[int]]) -> Estimate:
     """Returns the work of the machine at whose rate the network can run."""
-    own = [_part(topology, work, machine, nodes) for machine, nodes in parts.items()]
-    return min(own, key=attrgetter("rate"))
+    return min((_part(topology, work, *part) for part in parts.items()), key=attrgetter("rate"))
 
 
 def _part(topology: Topology, work: Estimate, machine: Machine, nodes: Collection[int]) -> Estimate:
