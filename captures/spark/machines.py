@@ -88,12 +88,12 @@ def everywhere(spark: Session, *program: str, payload: bytes = b"") -> list[Answ
         SessionError: no worker offers a processor, one is lost, or `require_secret` refuses the cluster.
     """
     context = spark.sparkContext
-    require_secret(context.getConf(), context.master)
-    found = _wait_for_processors(lambda: internals.slots(context), _settled.get(context, 0))
-    if not found:
-        raise SessionError(f"{context.master}: no free processor of a worker within {_ARRIVAL_S:g} s")
-    _settled[context] = found
     try:
+        require_secret(context.getConf(), context.master)
+        found = _wait_for_processors(lambda: internals.slots(context), _settled.get(context, 0))
+        if not found:
+            raise SessionError(f"{context.master}: no free processor of a worker within {_ARRIVAL_S:g} s")
+        _settled[context] = found
         return _run_tasks(context.parallelize(range(found), found), *program, payload=payload)
     except (Py4JError, PySparkException) as error:
         raise failed(error, context.master, None) from error

@@ -43,6 +43,7 @@ KILLER = """
 import sys, threading
 from pathlib import Path
 import psutil
+from captures.spark.machines import everywhere
 from captures.spark.session import SessionError, spark_session
 from testbed.support.processes import wait_until
 def until_none(ask, what):
@@ -65,6 +66,10 @@ try:
             spark.range(10**12).selectExpr("sum(id % 7)").collect()
         finally:
             until_none(connections, "the connection has ended")
+            try:
+                everywhere(spark, "testbed.cli.main")
+            except SessionError as error:
+                print("everywhere:", error)
 except SessionError as error:
     print(error)
 """
