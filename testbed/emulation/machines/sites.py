@@ -231,8 +231,8 @@ class Sites:
         return max(float(host.site.quiet_s()) for host in self._hosts.values())
 
     def namespace(self, node: int) -> str:
-        """Raises InputError: commands enter the namespaces of their own machine alone."""
-        raise InputError(f"node {node} is on machine {self._at[node]}; expected a command there")
+        """Raises InputError: the driver enters no namespace of another program."""
+        raise InputError(f"node {node}: a network over several machines lets nobody into its nodes")
 
     def __getattr__(self, name: str) -> Each:
         """A method of all sites, or of a part of them."""
