@@ -34,14 +34,13 @@ _CLAIMS = {
     ),
     "trees": ("of sources without", "a tree for each source ({})"),
 }
-_TRAP = "tests/conformance/trap-{}/emulated.toml"
-#: The paper's rule, what it loses, the experiment that emulates the loss.
+#: The paper's rule, what it loses, the shipped experiment of the loss.
 EXAMPLES = (
     ("filter", "router without the covering RA", "covered"),
-    ("filter, hop limits", "router that only the dropped RA reaches", _TRAP.format("hop-limit")),
-    ("filter, after an SR", "predicate widened after its trimming", _TRAP.format("widening-after-trimming")),
-    ("UR replaces p_i", "RA since the SR", _TRAP.format("advertisement-between-request-and-reply")),
-    ("UR replaces p_i", "router whose UR is lost, or late", _TRAP.format("partial-reply")),
+    ("filter, hop limits", "router that only the dropped RA reaches", "trap-hop-limit"),
+    ("filter, after an SR", "predicate widened after its trimming", "trap-widening-after-trimming"),
+    ("UR replaces p_i", "RA since the SR", "trap-advertisement-between-request-and-reply"),
+    ("UR replaces p_i", "router whose UR is lost, or late", "trap-partial-reply"),
 )
 
 
@@ -56,7 +55,11 @@ class Rules(Reproduction, page="rules"):
         trees = product(_COSTS, ("rewritten paths", "ties broken by weights"))
         found = [_case(n, "static", *each) for each in product(LAYERS, _SCHEMES) for n in nodes]
         found += [_case(n, "SRs", "spt", "pif-strict", f"SRs every {_PERIOD_S} s") for n in asked]
-        return found + [_case(n, "trees", *each) for each in trees for n in nodes]
+        found += [_case(n, "trees", *each) for each in trees for n in nodes]
+        return found + [
+            Case(f"{base}, {scheme}", {"routing.scheme": scheme}, {"of": "example", "base": base})
+            for (*_, base), scheme in product(EXAMPLES, _SCHEMES)
+        ]
 
     def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
         if case.facts["of"] != "trees":
@@ -73,7 +76,7 @@ class Rules(Reproduction, page="rules"):
 
     def judge(self, results: Results) -> Iterator[Statement]:
         static = {(case.facts["nodes"], case.facts["rule"]): case for case in results.where(of="static")}
-        for case in results:
+        for case in (case for of in _CLAIMS for case in results.where(of=of)):
             lost = results.values(case, "lost")
             if case.facts["of"] == "SRs":
                 without = static[case.facts["nodes"], "spt, pif-strict"]
@@ -114,9 +117,12 @@ class Rules(Reproduction, page="rules"):
         return [
             Table("Deliveries lost, and RA frames saved", ("case", *columns), [*cells.values()]),
             Table(
-                "Each loss in a small network: `cbcb run EXPERIMENT --set routing.scheme=pif-strict`",
-                ("rule", "loses", "EXPERIMENT"),
-                EXAMPLES,
+                "Each loss in a small network: `cbcb simulate EXPERIMENT --set routing.scheme=pif-strict`",
+                ("rule", "loses", "EXPERIMENT", *(f"{scheme}: lost (%)" for scheme in _SCHEMES)),
+                [
+                    (*texts, f"`{base}`", *(results.band(of, "lost", 100) for of in results.where(base=base)))
+                    for *texts, base in EXAMPLES
+                ],
             ),
         ]
 

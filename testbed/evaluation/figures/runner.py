@@ -167,8 +167,8 @@ def reproduce(
 def figure_job(figure: Reproduction, case: Case, seed: int, engine: str, number: int = 0) -> Job:
     """Returns the run of a case with a seed, as an engine makes it."""
     overrides = {**figure.overrides(case, engine), "seed": str(seed)}
-    # A case that is calculated may name the experiment that it simulates by itself.
-    base = case.facts.get("base") if figure.calculates else None
+    # A case may name another experiment; one that is calculated simulates it by itself.
+    base = case.facts.get("base")
     path = find_experiment(str(base or "default"))
     experiment = load_checked(path, overrides)
     parameters: dict[str, Any] = {"case": case.label}

@@ -85,8 +85,9 @@ class Schemes(Reproduction, page="schemes"):
 
     def panels(self, results: Results) -> list[Panel]:
         found = []
+        shown = results.where(layer="spt", setting=_FULL, receivers=_RECEIVERS, senders=_SENDERS)
         for key, y in (("filters", "filters for the senders"), ("crossings", "crossings of messages")):
-            curves = results.lines(_drawn(results), lambda case: case.facts["scheme"], "nodes", key)
+            curves = results.lines(shown, lambda case: case.facts["scheme"], "nodes", key)
             found.append(Panel.of_points(f"spt: {y}", y, curves, "nodes"))
         return found
 
@@ -114,21 +115,12 @@ def _case(
     )
 
 
-def _drawn(results: Results) -> list[Case]:
-    """Returns the cases of the picture: the usual shares on `spt`, with covering."""
-    return results.where(layer="spt", setting=_FULL, receivers=_RECEIVERS, senders=_SENDERS)
-
-
 def _all(results: Results, cases: Iterable[Case], key: str) -> list[float]:
     return [value for case in cases for value in results.values(case, key)]
 
 
 def _range(values: Sequence[float]) -> str:
     return f"{min(values):.4g} to {max(values):.4g} in {len(values)} runs" if values else "no run"
-
-
-def _within(values: Sequence[float], low: float, high: float) -> bool:
-    return bool(values) and low <= min(values) and max(values) <= high
 
 
 def _correct(results: Results) -> Iterator[Statement]:
@@ -154,7 +146,8 @@ def _identities(results: Results) -> Iterator[Statement]:
     for scheme, unit in product(SCHEMES, UNITS):
         values = _all(results, results.where(scheme=scheme, setting=_NONE), f"{unit}_ratio")
         text = f"{scheme}, {_NONE}: {unit} held / formula"
-        yield Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1))
+        holds = bool(values) and 0.98 <= min(values) <= max(values) <= 1
+        yield Statement(text, "0.98 to 1", _range(values), holds)
 
 
 def _by_alpha(results: Results) -> Iterator[Statement]:
@@ -189,10 +182,8 @@ def _crossings(results: Results) -> Iterator[Statement]:
             for case in exact
             if results.median(case, "minimal")
         ]
-        more = ""
-        if scheme == "drp":
-            more = "; no paths here part and meet again"
-        elif share and not minimal:
+        more = "; no paths here part and meet again" if scheme == "drp" else ""
+        if share and scheme == "pif" and not minimal:
             more = f" ({min(share):.0f} to {max(share):.0f} % more, medians)"
         changing = scheme in _MINIMAL and layer in LAYERS
         where = "all settings" if changing else "predicates that do not change"
