@@ -45,7 +45,7 @@ _COMPARED = (
     ("ra", EMULATED, "share", "share of RAs", 1, "points", _CHANGE),
     ("ra", EMULATED, "issued_per_s", "RAs issued a second", 5, "%", _CHANGE),
     ("ra", EMULATED, "missed", "deliveries missed while RAs wait", 1, "points", _CHANGE),
-    ("srur", EMULATED, "frames", "SRs and URs", 1, "%", "since timers alone decide"),
+    ("srur", EMULATED, "frames", "SRs and URs", 1, "%", "but for SRs that stay partial"),
     ("attention", EMULATED, "saved_bandwidth", "saved bandwidth", 2, "points", _CHANGE),
     ("attention", EMULATED, "control_crossings", "SUBs and notifications", 5, "%", _CHANGE),
     ("schemes", EMULATED, "crossings", "crossings of messages", 1, "%", _CHANGE),
