@@ -75,9 +75,9 @@ def check_command(arguments: Namespace) -> int:
 
 
 def _check_cluster(experiment: Experiment, made: Estimate, arguments: Namespace) -> None:
-    """Prints what each machine of a cluster would carry of one network; raises as `require_parts`."""
+    """Prints what each machine of a cluster would carry of one network; raises as `run` refuses it."""
     # Spark takes seconds to load.
-    from testbed.emulation.machines.cut import cut_over, describe_part, require_parts
+    from testbed.emulation.machines.cut import cut_over, describe_part, require_own, require_parts
     from testbed.evaluation.sweeps.machines import machines_for
 
     with machines_for(experiment, arguments.master, put) as (_, checked):
@@ -86,6 +86,7 @@ def _check_cluster(experiment: Experiment, made: Estimate, arguments: Namespace)
     for machine, nodes in parts.items():
         for heading, text in describe_part(experiment, made, machine, nodes):
             put(f"  {heading:11} {text}")
+    require_own(parts)
     if not arguments.force:
         require_parts(experiment, made, parts, arguments.runs)
 

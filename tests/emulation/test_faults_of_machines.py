@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import shutil
 import subprocess
@@ -126,6 +127,15 @@ def test_a_machine_without_a_network_takes_its_part_down(cluster: Cluster, start
     run.ends(1, timeout_s=60)
     _wait_until_clean(cluster.machines)
     _ended(state, ["machine lost"], r"m1 \(10.99.0.1\) does not answer.*")
+
+
+def test_check_refuses_a_machine_that_is_in_use(cluster: Cluster, cbcb: Callable[..., Cbcb]) -> None:
+    folder = Path(f"/proc/{cluster.machines[1].outside}/root/run/cbcb")
+    folder.mkdir(exist_ok=True)
+    with (folder / "machine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = cbcb("check", "ring5", "--master", cluster.url, over=cluster).ends(3)
+    assert "another run has m2 (10.99.0.2)" in said
 
 
 def test_machines_keep_what_the_disk_of_the_driver_does_not_take(
