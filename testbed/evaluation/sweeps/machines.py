@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Semaphore
 
@@ -130,13 +131,14 @@ class Machines:
 
     def _answer(self, job: Job) -> Answer:
         """Runs a job on a free machine; a worker with the processors for two runs may offer one in use."""
-        request = self._request([job])
+        run = partial(anywhere, self._spark, self._processors, _PROGRAM, "run", payload=self._request([job]))
         with self._open:
-            while True:
-                answer = anywhere(self._spark, self._processors, _PROGRAM, "run", payload=request)
-                if answer.status != os.EX_TEMPFAIL:
-                    return answer
+            if (answer := run()).status == os.EX_TEMPFAIL:
+                self._note(f"run {job.number}: another run has {answer.name}, which is asked again")
+            while answer.status == os.EX_TEMPFAIL:
                 time.sleep(_BUSY_S)
+                answer = run()
+        return answer
 
     def _kept(self, job: Job, output: bytes) -> Row:
         line, _, archive = output.partition(b"\n")

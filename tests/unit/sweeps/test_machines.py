@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import socket
 import subprocess
 import time
+from contextlib import nullcontext
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark import SparkConf
 
 from captures.rundir.inputs import Source
 from captures.spark import machines
-from captures.spark.machines import require_secret
+from captures.spark.machines import Answer, require_secret
 from captures.spark.session import SessionError
 from router.system import start_module
+from testbed.evaluation.sweeps import machines as sweeps
+from testbed.evaluation.sweeps.machines import Machines
 
 
 def test_a_cluster_without_a_secret_is_refused() -> None:
@@ -41,6 +47,18 @@ def test_a_machine_with_other_code_says_so() -> None:
         machine.stdin.flush()
         assert b"expected that of the driver, 00000000" in machine.stderr.read()
         assert machine.wait() == 3
+
+
+def test_a_machine_that_is_in_use_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    statuses, notes = iter([os.EX_TEMPFAIL, os.EX_TEMPFAIL, 0]), list[str]()
+    found: Any = object.__new__(Machines)
+    vars(found).update(_open=nullcontext(), _note=notes.append, _spark=None, _processors=1)
+    monkeypatch.setattr(Machines, "_request", lambda *_: b"")
+    monkeypatch.setattr(sweeps, "_BUSY_S", 0)
+    answer = Answer("key", "m1", "10.99.0.1:1", None, "", [])
+    monkeypatch.setattr(sweeps, "anywhere", lambda *_, **__: answer._replace(status=next(statuses)))
+    assert found._answer(SimpleNamespace(number=7)).status == 0
+    assert notes == ["run 7: another run has m1, which is asked again"]
 
 
 def test_slow_workers_are_waited_for_as_long_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
