@@ -26,7 +26,7 @@ from captures.accounting.verdict import lag_keys, verdict
 from captures.rundir.clock import Clock
 from captures.rundir.controller import Rejection
 from captures.rundir.epochs import Change
-from captures.rundir.faults import cuts, killed_routers, lost_parts
+from captures.rundir.faults import killed_routers, lost_parts
 from captures.rundir.inputs import clock_error_s
 from captures.rundir.measures import SwitchDrops, read_switch_drops
 from captures.rundir.summary import SUMMARY_KEYS
@@ -79,7 +79,7 @@ def conclusion(
     # The tunnel has carried what a capture at its end has lost.
     incomplete = {each.identity.link for each in inputs.captures if each.dropped_by_kernel}
     compared = [link for link in inputs.cut if link.index not in incomplete]
-    of_cut = (totals, compared, inputs.ip.at_ports, inputs.ip.lost)
+    of_cut = (totals, compared, inputs.disturbed, inputs.ip.at_ports, inputs.ip.lost)
     by_tunnels = {"tunnel": reconcile.reconcile_tunnels(*of_cut)} if inputs.cut else {}
     by_routers = reconcile.reconcile_routers(
         [total for total in totals if total.node not in killed],
@@ -167,8 +167,6 @@ def judged(
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
     lost = lost_parts(inputs.faults)
-    # Where the network changed, tunnels may lose frames.
-    expected = (*expected, "tunnel") if lost or cuts(inputs.faults) or inputs.epochs.changes else expected
     return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 

@@ -193,6 +193,17 @@ class Inputs:
         return self.topology.cut(each["nodes"] for each in self.manifest.get("machines", ()))
 
     @property
+    def disturbed(self) -> frozenset[Link]:
+        """The links between machines that may have lost frames: an event was theirs, or that of an end."""
+        if lost_parts(self.faults):
+            return self.cut  # the captures of two machines may end at different times
+        events = {event.split()[1] for change in self.epochs.changes for event in change.events}
+        events |= {each["link"] for each in self.faults if "link" in each}
+        return frozenset(
+            link for link in self.cut if {f"{link.u}-{link.v}", f"{link.u}", f"{link.v}"} & events
+        )
+
+    @property
     def calm(self) -> bool:
         """Whether links, nodes and parts stayed as they were, and the user commanded nothing."""
         events = (str(event.get("action")) for event in self.experiment.get("events", []))

@@ -49,7 +49,7 @@ def encode_predicate(predicate: BloomPredicate) -> bytes:
         if filter_.suite != suite:
             suite = filter_.suite
             parts.append(_encode_key(suite))
-        parts.append(encode_tlv(Tlv.BLOOM, filter_.row))
+        parts.append(encode_tlv(Tlv.BLOOM, filter_.suite.row(filter_.bits)))
     return b"".join(parts)
 
 
@@ -89,7 +89,7 @@ def encode_message(message: BloomMessage) -> bytes:
     """
     if len(message.sealed) < NONCE_LENGTH:
         raise ValueError(f"sealed content of {len(message.sealed)} bytes; expected a nonce of {NONCE_LENGTH}")
-    parts = encode_tlv(Tlv.BLOOM, message.row), encode_tlv(Tlv.SEALED, message.sealed)
+    parts = encode_tlv(Tlv.BLOOM, message.suite.row(message.bits)), encode_tlv(Tlv.SEALED, message.sealed)
     return b"".join((_encode_key(message.suite), *parts))
 
 

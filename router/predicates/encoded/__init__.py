@@ -68,6 +68,10 @@ class Suite:
         """The bytes of a set of bits."""
         return self.bits // 8
 
+    def row(self, bits: int) -> bytes:
+        """Returns a set of bits as m/8 bytes in little-endian order."""
+        return bits.to_bytes(self.octets, "little")
+
 
 #: The suite of the filter without bits that every message matches, whatever its suite.
 ANY_SUITE = Suite(0, 0, 0, 0)
@@ -96,11 +100,6 @@ class BloomFilter:
         if self.suite != other.suite:
             return self.suite == ANY_SUITE
         return self.bits & other.bits == self.bits
-
-    @property
-    def row(self) -> bytes:
-        """The set as m/8 bytes in little-endian order."""
-        return self.bits.to_bytes(self.suite.octets, "little")
 
 
 #: The encoded filter that every encoded message matches.
@@ -188,8 +187,3 @@ class BloomMessage(Message):
     def weight(self) -> int:
         """The number of bits set."""
         return self.bits.bit_count()
-
-    @property
-    def row(self) -> bytes:
-        """The set as m/8 bytes in little-endian order."""
-        return self.bits.to_bytes(self.suite.octets, "little")

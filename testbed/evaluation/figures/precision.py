@@ -98,7 +98,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     filters = [filter_ for _ in range(facts["filters"]) for filter_ in draw_predicate(source, sizes)]
     names = [frozenset(constraint.name for constraint in filter_) for filter_ in filters]
     strings = [encoding.filter_strings(filter_) for filter_ in filters]
-    octets = b"".join(own.filter(filter_).row for filter_ in filters)
+    octets = b"".join(own.suite.row(own.filter(filter_).bits) for filter_ in filters)
     rows = np.frombuffer(octets, np.uint8).reshape(len(filters), bits // 8)
     weights, predicted_weights, predicted = [], [], []
     encoded = exact = operator = hashed = lost = 0

@@ -108,10 +108,11 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     assert (dropped["capture_drops"], [*faults(dropped)], dropped["verdict"]) == (1, [], "invalid")
     assert dropped["reconciliation"]["tunnel"] == {"expected": 0, "found": 0, "differences": []}
     run.captures.write_bytes(listed)
-    for what, part, verdict in ("killed", "application", "fails"), ("cut", "tunnel", "holds"):
-        FAULTS.append(run, FaultRecord(t_ns=1, at_s=0.0, what=what, part=part))  # type: ignore[typeddict-item]
+    lost = summary["reconciliation"]["tunnel"]
+    for link, verdict, differences in ("1-2", "fails", lost["differences"]), ("0-1", "holds", []):
+        FAULTS.append(run, FaultRecord(t_ns=1, at_s=0.0, what="cut", part="tunnel", link=link))
         with Direct(run.path) as direct:
-            assert direct.summary()["reconciliation"]["tunnel"] == summary["reconciliation"]["tunnel"]
+            assert direct.summary()["reconciliation"]["tunnel"] == {**lost, "differences": differences}
             assert direct.verdict()[0] == verdict
 
 
@@ -221,9 +222,12 @@ def test_packets_of_ip_that_a_tunnel_loses_are_a_difference(tmp_path: Path) -> N
     _lose_in_tunnel(run := _with_ip(tmp_path), run.ip_captures)
     found = ip_frames(run, [LINK], [LINK])
     difference = {"where": "tunnel of link 0-1 from 0 to 1", "expected": 3, "found": 2}
-    agreement = reconcile_tunnels([], [LINK], found.at_ports, found.lost)
+    agreement = reconcile_tunnels([], [LINK], set(), found.at_ports, found.lost)
     assert agreement == {"expected": 5, "found": 4, "differences": [difference]}
-    assert (found.on_links, reconcile_tunnels([], [LINK], found.at_ports, {(1, 1)})["expected"]) == (5, 0)
+    assert (found.on_links, reconcile_tunnels([], [LINK], set(), found.at_ports, {(1, 1)})["expected"]) == (
+        5,
+        0,
+    )
 
 
 def test_a_link_whose_capture_lost_packets_is_not_compared(tmp_path: Path) -> None:

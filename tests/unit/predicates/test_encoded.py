@@ -61,7 +61,7 @@ def test_bits_are_the_words_of_a_keyed_digest() -> None:
     expected = {word % 512 for word in struct.unpack("<16I", digest)[:8]}
     made = encoder().filter(only('dest = "ORD"'))
     assert set(numbers_in(made.bits)) == expected
-    assert made.row == made.bits.to_bytes(64, "little")
+    assert made.suite.row(made.bits) == made.bits.to_bytes(64, "little")
 
 
 def test_filters_of_different_keys_differ() -> None:
