@@ -107,15 +107,11 @@ def _wait_for_processors(offered: Callable[[], int], settled: int = 0) -> int:
     """
     begin = time.monotonic()
     found, until = 0, begin + _ARRIVAL_S
-    while (now := time.monotonic()) < until:
-        offers = offered()
-        if offers and offers == settled:
-            return offers
-        if offers != found:
+    while (now := time.monotonic()) < until and not (found and found == settled):
+        if (offers := offered()) != found:
             found = offers
-            until = now + (max(_SETTLED_S, now - begin) if found else _ARRIVAL_S)
             # Executors that end and come back, again and again, change the number without end.
-            until = min(until, begin + 2 * _ARRIVAL_S)
+            until = min(now + (max(_SETTLED_S, now - begin) if found else _ARRIVAL_S), begin + 2 * _ARRIVAL_S)
         time.sleep(_LOOK_S)
     return found
 

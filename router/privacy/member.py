@@ -52,9 +52,7 @@ def derived(secret: bytes, purpose: str) -> bytes:
 
 
 def _associated(suite: Suite, bits: int) -> bytes:
-    return _SUITE.pack(suite.key_id, suite.bits, suite.hashes, suite.encoding) + bits.to_bytes(
-        suite.octets, "little"
-    )
+    return _SUITE.pack(suite.key_id, suite.bits, suite.hashes, suite.encoding) + suite.row(bits)
 
 
 def _cipher(secret: bytes, client: int) -> ChaCha20Poly1305:

@@ -154,7 +154,7 @@ def test_machines_keep_what_the_disk_of_the_driver_does_not_take(
         _wait_until_clean(cluster.machines, lambda left: "cbcb-kept-" not in left)
         for at in cluster.machines:
             (kept,) = at.folder.glob(f"cbcb-kept-{Path(state['run_dir']).name}-*")
-            assert f"keeps its files in {kept}: copy what you need" in printed
+            assert f"keeps its files in {kept}: copy and delete them" in printed
             assert f"{at.name}: left alone: {kept}, files of a run" in printed
             assert deliveries_so_far(kept) > 10 and [*RunLayout(kept).captures_folder.iterdir()]
             shutil.rmtree(kept)

@@ -277,8 +277,7 @@ class Sites:
                 map_files(part, self._run, self._clocks.fit(machine))
                 _add_lists(part, self._run)
         except Exception as error:
-            what = "copy what you need, and delete the folder"
-            raise RunError(f"{error}; {machine} keeps its files in {kept}: {what}") from error
+            raise RunError(f"{error}; {machine} keeps its files in {kept}: copy and delete them") from error
         host.discard()
 
     def _write_clocks(self) -> None:

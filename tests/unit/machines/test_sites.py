@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machines.cut import Machine
 from testbed.emulation.machines.sites import Sites
-from testbed.emulation.run.demand import Capacity
 from testbed.support.errors import RunError
 
 
@@ -18,9 +16,8 @@ from testbed.support.errors import RunError
     [(b'["r3 is left"]\n', "r3 is left"), (b'["r3', "has not ended the run; `cbcb clean"), (b"", "has not")],
 )
 def test_a_machine_has_ended_when_it_has_said_so_to_the_end(said: bytes, found: str) -> None:
-    capacity = Capacity(processes=None, memory_bytes=0.0, descriptors=None, disk_bytes=0.0)
-    machine = Machine("m", "m", "10.99.0.1", b"", 1, "user", True, capacity, 1.0, "")
     none: Any = None
+    machine: Any = "m (10.99.0.1)"
     sites = Sites(none, {machine: (0,)}, *(none,) * 6)
     sites._reports[machine], other = socketpair()
     other.sendall(said)
