@@ -96,7 +96,7 @@ def describe_part(
     Args:
         work: of the whole network, on this machine.
     """
-    ends, own = _link_ends(experiment.topology, nodes), _part(experiment.topology, work, machine, nodes)
+    ends, own = _part(experiment.topology, work, machine, nodes)
     cut = f"{counted(ends[1] + ends[2], 'link')}, {ends[1]} of them to other machines"
     has = f"{counted(machine.processors, 'processor')}; free: {machine.capacity.describe()}"
     rows = [("machine", f"{machine}: {counted(len(nodes), 'router')}, {cut}"), ("work", own.describe())]
@@ -106,20 +106,17 @@ def describe_part(
 
 def slowest_part(topology: Topology, work: Estimate, parts: Mapping[Machine, Collection[int]]) -> Estimate:
     """Returns the work of the machine at whose rate the network can run."""
-    return min((_part(topology, work, *part) for part in parts.items()), key=attrgetter("rate"))
+    return min((_part(topology, work, *part)[1] for part in parts.items()), key=attrgetter("rate"))
 
 
-def _part(topology: Topology, work: Estimate, machine: Machine, nodes: Collection[int]) -> Estimate:
-    """The work of a machine: either end of a link has half of the link's."""
-    ends = _link_ends(topology, nodes)
-    half_links = max(1, ends[1] + 2 * ends[2]) / max(1, 2 * len(topology.links))
-    return work.of_part(half_links, machine.processors, machine.slow)
-
-
-def _link_ends(topology: Topology, nodes: Collection[int]) -> Counter[int]:
-    """Counts the links by how many of their ends are on a machine."""
+def _part(
+    topology: Topology, work: Estimate, machine: Machine, nodes: Collection[int]
+) -> tuple[Counter[int], Estimate]:
+    """The links by how many of their ends are on a machine, and its work: either end has half of a link's."""
     own = set(nodes)
-    return Counter((link.u in own) + (link.v in own) for link in topology.links)
+    ends = Counter((link.u in own) + (link.v in own) for link in topology.links)
+    half_links = max(1, ends[1] + 2 * ends[2]) / max(1, 2 * len(topology.links))
+    return ends, work.of_part(half_links, machine.processors, machine.slow)
 
 
 def require_parts(

@@ -126,7 +126,6 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     if not SERVICES[experiment.service.kind].sends_messages:
         return _of_publications(experiment, workload)
     topology = experiment.topology
-    cpus = len(os.sched_getaffinity(0))
     slow = slowness()
     opening = [item for item in workload.items if item.at_s <= 0 and item.action == "set_predicate"]
     # An SR and its URs, too, cross each link of a tree.
@@ -144,7 +143,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
         message_hops,
         ra_hops,
         opening_hops=float(len(opening) * links),
-        opening_s=slow * len(opening) * links * _RA_S / cpus,
+        opening_s=slow * len(opening) * links * _RA_S / len(os.sched_getaffinity(0)),
         rate=_rate(slow * (message_hops * _MESSAGE_S + ra_hops * _RA_S)),
         slow=slow,
     )
@@ -165,8 +164,6 @@ def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
         fluid = Fluid(options, nodes, experiment.duration_s, service.cache_publications)
         layer = LAYERS[experiment.broadcast.layer]
         path = float(hops_on_trees(topology, layer, frozenset(), frozenset()).mean())
-        # Of 3,200 nodes it has 41 MB, for which a run has no further use.
-        hops_on_trees.cache_clear()
         uploads = options.publications
         publications = min(fluid.limited_deliveries(), fluid.exhaustive_deliveries()) * path
         notified = 2 if service.strategy == "eon" else 1

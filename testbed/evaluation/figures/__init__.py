@@ -6,8 +6,11 @@ from typing import Any
 #: The layers that the papers compare.
 LAYERS = ("spt", "spanning-tree")
 #: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
-AMENDED = (*("pif", "pif-classes", "psf", "ips", "drp", "topics", "multicast"), *("spt", "rpf", "attention"))
-UNCHANGED = ("pif-strict", "flooding", "spanning-tree")
+AMENDED = (
+    *("pif", "pif-classes", "psf", "ips", "drp", "flooding", "topics", "multicast"),
+    *("spt", "rpf", "attention"),
+)
+UNCHANGED = ("pif-strict", "spanning-tree")
 #: Points of a curve, (t or x, value).
 Points = Sequence[tuple[float, float]]
 #: A function of what was measured in a run.

@@ -97,17 +97,20 @@ class Statement:
         *,
         unit: str = "points",
         scale: float = 100.0,
+        judged: bool = True,
     ) -> Statement:
         """Returns the statement that values of the seeds are above `low` and at most `high`.
 
         It holds if the 10 and 90 % quantiles are within the limits, fails if both are beyond the same limit
-        or there is no value, and is undecided in between. Values are shown in `unit`, times `scale`.
+        or there is no value, and is undecided in between. Values are in `unit`, times `scale`. A
+        claim that is not `judged` is shown.
         """
         least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
         between = greatest > low and least <= high
         holds = True if low < least and greatest <= high else None if between else False
-        note = f", {UNDECIDED}" if holds is None else ""
-        return cls(text, predicted, f"{Results.band_of(values, scale)} {unit}".rstrip() + note, holds)
+        note = f", {UNDECIDED}" if judged and holds is None else ""
+        measured = f"{Results.band_of(values, scale)} {unit}".rstrip() + note
+        return cls(text, predicted, measured, holds if judged else None)
 
     @classmethod
     def by_tolerance(
