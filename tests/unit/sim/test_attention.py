@@ -32,7 +32,6 @@ from testbed.support.errors import InputError
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records
 from tests.support.cases import cases_beside
 from tests.support.exhaustive_cost import cost_of
-from tests.support.paths import ROOT
 from tests.support.simulated import judged_run, simulated
 
 #: A fifth of `diallo-small`.
@@ -273,7 +272,7 @@ def test_events_and_keys_of_another_service_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=r'\[service\] kind: "exhaustive", with .* has no register, wh'):
         load_experiment(path)
     with pytest.raises(ExperimentError, match='the scheme "flooding", has no request_update'):
-        load_experiment(ROOT / EXAMPLES[2][2], {"routing.scheme": "flooding"})
+        load_experiment(find_experiment(EXAMPLES[2][2]), {"routing.scheme": "flooding"})
     path = experiment(tmp_path / "e.toml", "push", 1)
     with pytest.raises(ExperimentError, match=r'strategy: "push" is not valid; expected "eon" or "pdp"'):
         load_experiment(path)
