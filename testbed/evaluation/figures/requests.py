@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -40,10 +41,9 @@ class Requests(Reproduction, page="srur"):
         found = [_case(25, layer, policy) for layer in LAYERS for policy in _POLICIES]
         found += [_case(25, layer, *each) for layer in LAYERS for each in _BESIDE]
         if size == "paper":
-            # On spanning trees, and of 50 nodes, the formula says the rest.
-            found += [_case(100, "spt", policy) for policy in _POLICIES]
-            found += [_case(100, "spanning-tree", "every 10 min")]
-            found += [_case(100, layer, "every 10 min", _STRICT) for layer in LAYERS]
+            # The formula says the rest.
+            found += [_case(100, "spt", policy) for policy in (_COUNT, "every 8 min")]
+            found += [_case(*each) for each in product((50, 100), LAYERS, ("every 10 min",), ("", _STRICT))]
         return [*found, _case(25, "spt", "every 10 min", _EXPONENTIAL)]
 
     def overrides(self, case: Case, engine: str) -> dict[str, str]:
