@@ -15,6 +15,7 @@ import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.faults import FAULTS
+from captures.rundir.inputs import MANIFEST, clock_error_s
 from testbed.experiments.config.load import find_experiment
 from tests.support.applications import deliveries_so_far
 from tests.support.command import STATE, Cbcb, accounted, left_behind, output_of
@@ -50,6 +51,7 @@ def start(cluster: Cluster, cbcb: Callable[..., Cbcb], tmp_path: Path) -> Start:
         state = found.state()
         control = STATE / state["tag"] / "control.sock"
         poll(lambda: control.exists() or found.process.poll(), 300, "the workload is played")
+        assert clock_error_s(MANIFEST.read(RunLayout(Path(state["run_dir"])))) > 0
         return found, state
 
     return run

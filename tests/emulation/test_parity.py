@@ -20,6 +20,7 @@ import pytest
 
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
+from captures.rundir.inputs import MANIFEST
 from captures.rundir.routing_tables import read_routing_tables
 from captures.rundir.summary import read_summary
 from router.predicates import Predicate
@@ -189,6 +190,8 @@ def test_the_same_frames_cross_every_link(runs: tuple[Path, Path]) -> None:
         compared = accounted(runs[0])["reconciliation"]
         assert not any(each["differences"] for each in compared.values()), compared
         assert compared["tunnel"]["expected"] == compared["tunnel"]["found"] > 0
+        tunnels = {f"pcap/{path.name}" for path in (runs[0] / "pcap").glob("tunnel-*")}
+        assert tunnels and tunnels <= {*MANIFEST.read(RunLayout(runs[0]))["evidence"]}
 
 
 def test_every_router_has_counted_the_same(runs: tuple[Path, Path]) -> None:

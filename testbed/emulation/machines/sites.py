@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from captures.rundir import RunLayout
+from captures.rundir.capture_list import tunnel_identity
 from captures.rundir.faults import PartName
 from captures.rundir.inputs import MANIFEST, MachineOfRun, Manifest
 from captures.spark.machines import Answer, everywhere
@@ -98,6 +99,7 @@ class Sites:
             clocks[machine].connect(str(clock))
         self._clocks, self._remotes = Clocks(clocks, self._follow_drift), remotes
         self._require_clocks()
+        self._write_machines()
         run, (first,) = self._run, self._clock.page.pieces()
         keys = (run.network_keys, *run.signing_keys.glob("*"))
         inputs = {run.relative(path): path.read_bytes() for path in (run.manifest, *keys) if path.exists()}
@@ -255,7 +257,7 @@ class Sites:
             self._clocks.end()
             for machine, host in self._hosts.items():
                 steps.run(f"files of {machine}", self._fetch, machine, host)
-            steps.run("clocks", self._write_clocks)
+            steps.run("clocks", self._write_machines)
         self._remotes = {}
         steps.failures += self._ended()
         if hasattr(self, "_relay"):
@@ -280,7 +282,8 @@ class Sites:
             raise RunError(f"{error}; {machine} keeps its files in {kept}: copy and delete them") from error
         host.discard()
 
-    def _write_clocks(self) -> None:
+    def _write_machines(self) -> None:
+        """Adds to the manifest what is known of the clocks, and the second captures of cut links."""
         found, steps = [], dict[str, None]()
         for machine, nodes in self._nodes.items():
             fit, now_ns = self._clocks.fit(machine), np.array([time.time_ns()])
@@ -295,7 +298,10 @@ class Sites:
                 )
             )
             steps |= dict.fromkeys(fit.steps)
-        MANIFEST.write(self._run, Manifest(**{**MANIFEST.read(self._run), "machines": found}))
+        manifest, cut = MANIFEST.read(self._run), self._made[0].topology.cut(self._nodes.values())
+        captures = sorted(self._run.relative(self._run.capture(tunnel_identity(link).name)) for link in cut)
+        evidence = [*dict.fromkeys([*manifest["evidence"], *captures])]
+        MANIFEST.write(self._run, Manifest(**{**manifest, "machines": found, "evidence": evidence}))
         if steps:
             raise RunError("; ".join(steps))
 
