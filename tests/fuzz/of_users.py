@@ -165,7 +165,9 @@ def control() -> Run:
     simulation = Simulation(load_experiment(path), layout.path, Progress(Console(quiet=True)), "none")
     simulation.set_up()
     network, topology = simulation.network, simulation.experiment.topology
-    commands = Commands(folder / "socket", layout, topology, network, str, lambda: None, lambda: 0.2)
+    commands = Commands(
+        folder / "socket", layout, topology, network, str, network.shape, lambda: None, lambda: 0.2
+    )
 
     def run(data: bytes) -> None:
         layout.commands.unlink(missing_ok=True)

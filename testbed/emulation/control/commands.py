@@ -25,11 +25,11 @@ from captures.rundir.faults import COMMANDS, CommandRecord
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.experiments.config.events import read_event
 from testbed.experiments.config.schema import Problems
-from testbed.experiments.events import links_between
+from testbed.experiments.events import Ends, links_between
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError, reading
-from topos import Topology
+from topos import Link, Topology
 
 #: Bytes of one command.
 LINE_LIMIT = 64 * 1024
@@ -45,6 +45,7 @@ class Commands:
         path: of the socket.
         run: the run folder, in which commands are logged.
         namespace: gives the path of the network namespace of a node's host.
+        shaped: gives links as `network.shape` would make them; raises InputError where it cannot.
         unsettled: returns None if every router has the trees of the present network, otherwise the fault in
             words.
         quiet_s: gives the wall seconds for which a quiet network moves no frame
@@ -56,6 +57,7 @@ class Commands:
     topology: Topology
     network: NetworkControl
     namespace: Callable[[int], str]
+    shaped: Callable[[Ends, Mapping[str, float | None]], list[Link]]
     unsettled: Callable[[], str | None]
     quiet_s: Callable[[], float]
     _now_s: Callable[[], float] = field(default_factory=lambda: lambda: 0.0, init=False)
@@ -153,21 +155,25 @@ class Commands:
         if event.link is None:
             raise InputError(f"{event.action}: expected the nodes at the ends of a link")
         (link,) = links_between(self.topology, event.link)
+        # Every machine is asked before the first one changes its end.
+        changed = self.shaped(event.link, event.properties)
         try:
-            (changed,) = self.network.shape(event.link, event.properties)
+            self.network.shape(event.link, event.properties)
         except RunError as error:
             # The kernel takes no such value. One end may have had it for a moment, and lost frames.
             self._log(request, link.index, str(error))
             raise InputError(str(error)) from error
-        doubling = bool(changed.duplicate_percent)
-        self._log(request, link.index if changed.lossy else None, doubling=doubling)
+        # Where the kernel of one machine failed, the ends differ.
+        doubling = any(end.duplicate_percent for end in changed)
+        self._log(request, link.index if any(end.lossy for end in changed) else None, doubling=doubling)
 
     def _enter(self, request: Request) -> dict[str, Any]:
         node = request.get("node")
         if type(node) is not int or not 0 <= node < len(self.topology.nodes):
             raise InputError(f"node: {node!r}; expected 0 to {len(self.topology.nodes) - 1}")
+        answer = {"namespace": self.namespace(node)}
         self._log(request)
-        return {"namespace": self.namespace(node)}
+        return answer
 
     def _log(
         self,

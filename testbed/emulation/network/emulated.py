@@ -268,6 +268,17 @@ class EmulatedNetwork:
                 then[link.index, node] = now if self.kernel.netem else Counted(waited=now.waited)
         return found, then
 
+    def shaped(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
+        """Returns links as `shape` would make them, or raises its InputError."""
+        before = [self._reshaped.get(link.index, link) for link in links_between(self.topology, ends)]
+        after = [replace(link, **properties) for link in before]  # type: ignore[arg-type]
+        for link in after:
+            if problem := contradiction(link):
+                raise InputError(f"link {link.u}-{link.v}: {problem}")
+        if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
+            raise InputError(problems[0])
+        return after
+
     def shape(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
         """Gives links other properties while they are in use, with a command of each kind a namespace.
 
@@ -283,14 +294,7 @@ class EmulatedNetwork:
             RunError: a command failed; both ends have the properties that they had before, or the error says
                 that they have not.
         """
-        links = links_between(self.topology, ends)
-        before = [self._reshaped.get(link.index, link) for link in links]
-        after = [replace(link, **properties) for link in before]  # type: ignore[arg-type]
-        for link in after:
-            if problem := contradiction(link):
-                raise InputError(f"link {link.u}-{link.v}: {problem}")
-        if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
-            raise InputError(problems[0])
+        before, after = self.shaped(ends, {}), self.shaped(ends, properties)
         ended, counted = self._ending(before)
         pairs = zip(before, after, strict=True)
         try:

@@ -280,7 +280,7 @@ class Emulation:
             delays_s = driver.answer_delays_s
             commands = Commands(
                 *(self.state.control, self._folder, self.topology, self.site.network),
-                *(self.site.namespace, self._unsettled, self.site.quiet_s),
+                *(self.site.namespace, self.site.network.shaped, self._unsettled, self.site.quiet_s),
             )
             self._parts = RunningParts(
                 *(self._folder, self.state, self.clock, self._controller, self.site, driver, watch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,12 @@ class Changes:
     def shape(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
         assert ends is not None
         self.made.append((*ends, dict(properties)))
-        return [replace(ring(5).links[0], **properties)]  # type: ignore[arg-type]
+        return self.shaped(ends, properties)
+
+    def shaped(self, _ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
+        """The ends of the link, of which a machine has each."""
+        changed = replace(ring(5).links[0], **properties)  # type: ignore[arg-type]
+        return [replace(changed, delay_ms=1.0), changed]
 
 
 @pytest.fixture
@@ -51,9 +56,9 @@ def run(tmp_path: Path) -> RunLayout:
 
 
 def _commands(run: RunLayout, network: Changes) -> Commands:
-    return Commands(
-        run.path / "control", run, ring(5), network, lambda node: f"/ns/{node}", lambda: "late", lambda: 0.25
-    )
+    namespace: Callable[[int], str] = "/ns/{}".format
+    asked = (namespace, network.shaped, lambda: "late", lambda: 0.25)
+    return Commands(run.path / "control", run, ring(5), network, *asked)
 
 
 def _ask(commands: Commands, **request: Any) -> dict[str, Any]:
@@ -152,6 +157,19 @@ def test_loss_and_doubling_are_logged_with_their_link_for_the_accounting(run: Ru
         (1, 0, {"duplicate_percent": 2.0}),
     ]
     assert [record.get("doubling", False) for record in COMMANDS.read_all(run)] == [False] * 3 + [True]
+
+
+def test_a_link_of_which_a_machine_cannot_change_its_end_stays_as_it_is(
+    run: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> list[Link]:
+        raise InputError("needs the kernel's sch_netem")
+
+    network = Changes()
+    monkeypatch.setattr(network, "shaped", refuse)
+    answer = _ask(_commands(run, network), do="fault", event=_impaired(0, 1, delay_ms=1), command="x")
+    assert answer == {"ok": False, "error": "needs the kernel's sch_netem"}
+    assert (network.made, COMMANDS.read_all(run)) == ([], [])
 
 
 def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_run(
