@@ -59,12 +59,11 @@ def machines() -> Iterator[dict[str, EmulatedNetwork]]:
 
 
 def test_a_full_frame_passes_or_is_missing(machines: dict[str, EmulatedNetwork]) -> None:
-    for mtu, missing in ((1549, {1: 1500}), (1550, {})):
+    for mtu, missing in ((1549, [1]), (1550, [])):
         for place in machines:
             run_inside(place, ["ip", "link", "set", "u", "mtu", str(mtu)])
         for part in machines.values():
             part.probes.send()
-        # The MTU is that with which the tunnel was made.
         assert [part.probes.missing() for part in machines.values()] == [missing, missing]
 
 

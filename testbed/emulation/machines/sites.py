@@ -127,12 +127,11 @@ class Sites:
         """Raises RunError if a tunnel does not carry the largest frame of a host."""
         probes = self._each.network.probes
         probes.send()
-        for index, mtu in probes.missing().items():
+        for index in probes.missing():
             link = self._made[0].topology.links[index]
             raise RunError(
                 f"link {link.u}-{link.v}: the tunnel between {self._at[link.u]} and {self._at[link.v]} loses"
-                f" frames of {FULL_FRAME} bytes; expected that UDP port {PORT} is open, and an MTU of"
-                f" {NEEDED_MTU}, which is {mtu} there"
+                f" frames of {FULL_FRAME} bytes; expected an open UDP port {PORT}, and an MTU of {NEEDED_MTU}"
             )
 
     def _start_programs(self) -> dict[Machine, int]:

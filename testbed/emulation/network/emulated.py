@@ -173,7 +173,7 @@ class EmulatedNetwork:
                 case [(namespace, device)]:
                     tunnel = self._tunnels[link.index]
                     lines.append(tunnel.line(device, namespace))
-                    probes.append((namespace, partial(self.probes.listen, link.index, device, tunnel.mtu())))
+                    probes.append((namespace, partial(self.probes.listen, link.index, device)))
         for node, host in self.host_namespaces.items():
             address = node_address(node).hex(":")
             lines.append(

@@ -11,15 +11,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from testbed.support.errors import RunError
-
 #: Bytes of the largest frame of a host with its Ethernet header, and of its outer packet.
 FULL_FRAME, NEEDED_MTU = 1514, 1550
 #: Probes that are sent, since networks lose some, and wall seconds in which one must have arrived.
 _PROBES, _ARRIVAL_S = 3, 2.0
 _ETHERTYPE = 0x88B6  # IEEE 802's second for local experiments; CBCB has the first
 _HEADER = b"\xff" * 6 + bytes.fromhex("02c900000002") + _ETHERTYPE.to_bytes(2, "big")
-_IP_MTU = 14  # a socket option, which the socket module lacks
 #: UDP port to which tunnels send (IANA), the first of those from which they do, and their number.
 PORT, _FIRST_SOURCE, _SOURCES = 4789, 49_152, 16_000
 
@@ -36,19 +33,6 @@ class Tunnel:
     local: str
     remote: str
     vni: int
-
-    def mtu(self) -> int:
-        """Returns the MTU of the way to the other machine, as far as this machine knows.
-
-        Raises:
-            RunError: there is no way.
-        """
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
-            try:
-                way.connect((self.remote, PORT))
-            except OSError as error:
-                raise RunError(f"from {self.local} to {self.remote}: {error.strerror}") from error
-            return way.getsockopt(socket.IPPROTO_IP, _IP_MTU)
 
     def line(self, device: str, namespace: str) -> str:
         """Returns a line for `ip -batch` that makes the device in a namespace.
@@ -68,32 +52,30 @@ class Probes:
     """Full frames through the tunnels of a machine, while no switch is there."""
 
     def __init__(self) -> None:
-        #: Link -> a socket at its device, and the MTU of the way to the other machine.
-        self._tunnels: dict[int, tuple[socket.socket, int]] = {}
+        #: Link -> a socket at its device.
+        self._tunnels: dict[int, socket.socket] = {}
 
-    def listen(self, link: int, device: str, mtu: int) -> None:
+    def listen(self, link: int, device: str) -> None:
         """Begins to receive from the tunnel of a link, by a device of this namespace."""
-        each = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        each.bind((device, _ETHERTYPE))
-        self._tunnels[link] = each, mtu
+        self._tunnels[link] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self._tunnels[link].bind((device, _ETHERTYPE))
 
     def send(self) -> None:
-        for each, _ in self._tunnels.values():
+        for each in self._tunnels.values():
             for _ in range(_PROBES):
                 each.send(_HEADER.ljust(FULL_FRAME, b"\0"))
 
-    def missing(self) -> dict[int, int]:
-        """Returns the links by which no frame has come, each with the MTU of the way to the other machine."""
-        found = {link: mtu for link, (_, mtu) in self._tunnels.items()}
-        deadline = time.monotonic() + _ARRIVAL_S
-        for link, (each, _) in self._tunnels.items():
+    def missing(self) -> list[int]:
+        """Returns the links by which no frame has come."""
+        found, deadline = [*self._tunnels], time.monotonic() + _ARRIVAL_S
+        for link, each in self._tunnels.items():
             each.settimeout(max(1e-3, deadline - time.monotonic()))
             with suppress(TimeoutError):
                 each.recv(FULL_FRAME)
-                del found[link]
+                found.remove(link)
         return found
 
     def close(self) -> None:
         """May be called more than once: before switches start, and before the network stops."""
         while self._tunnels:
-            self._tunnels.popitem()[1][0].close()
+            self._tunnels.popitem()[1].close()

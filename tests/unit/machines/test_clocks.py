@@ -93,23 +93,13 @@ def test_lines_join_measurements_and_the_wall_clock_is_not_set() -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(100, 620), (300, 302)])
 def test_a_busy_hour_widens_the_bound_and_a_busy_moment_does_not(first: int, last: int) -> None:
-    fit = ClockFit(
-        "m",
-        [
-            Offset(
-                _BEGAN + at * 5 * NS,
-                1000 * min(at, 720 - at),
-                _WALL,
-                _WALL,
-                300_000 if first <= at < last else 20_000,
-            )
-            for at in range(720)
-        ],
-    )
-    errors = [
-        abs(fit.to_other(_BEGAN + at * 5 * NS) - _BEGAN - at * 5 * NS - 1000 * min(at, 720 - at))
+    measured = [
+        Offset(_BEGAN + at * 5 * NS, 1000 * min(at, 720 - at), _WALL, _WALL, bound)
         for at in range(720)
+        for bound in [300_000 if first <= at < last else 20_000]
     ]
+    fit = ClockFit("m", measured)
+    errors = [abs(fit.to_other(each.own_ns) - each.own_ns - each.ahead_ns) for each in measured]
     assert max(errors) <= fit.bound_ns
     assert (fit.bound_ns < 30_000) == (last - first < 12)
 

@@ -46,15 +46,6 @@ def test_simplification(text: str, expected: str) -> None:
     assert simplify(simple) is simple
 
 
-def test_many_filters_are_kept_apart_and_found() -> None:
-    table = parse_predicate(" or ".join(f'id = {i} and name = "n{i}"' for i in range(0, 2000, 2)))
-    simple = simplify(table)
-    assert len(simple) == 1000
-    assert covers(simple, parse_predicate('id = 998 and name = "n998" and x = 1'))
-    assert not covers(simple, parse_predicate('id = 999 and name = "n999"'))
-    assert len(disjoin(simple, parse_predicate("id < 1000"))) == 501
-
-
 def grid(sides: int, *, hole: bool) -> Predicate:
     """Cells of a chequered square of `sides` rows, made so that no two can be merged."""
     cells = []
