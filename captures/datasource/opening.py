@@ -95,6 +95,9 @@ def frames_of(
 
     Args:
         growing: whether the files are being written.
+
+    Raises:
+        FileNotFoundError, PcapError: a file is missing, or damaged.
     """
     view = View(ReadOptions(view=FRAMES, columns=tuple(columns)), captures, growing)
     parts = [FilePart(path, size=Path(path).stat().st_size) for path in captures]
