@@ -200,7 +200,9 @@ class Inputs:
         events = {event.split()[1] for change in self.epochs.changes for event in change.events}
         events |= {each["link"] for each in self.faults if "link" in each}
         return frozenset(
-            link for link in self.cut if {f"{link.u}-{link.v}", f"{link.u}", f"{link.v}"} & events
+            link
+            for link in self.cut
+            if {f"{link.u}-{link.v}", f"{link.v}-{link.u}", f"{link.u}", f"{link.v}"} & events
         )
 
     @property

@@ -65,7 +65,7 @@ def lag_keys(report: LagReport | None, clock: Clock) -> dict[str, Any]:
 
 
 def late(summary: Mapping[str, Any]) -> list[str]:
-    """The reasons to call a run invalid, from the keys of its summary; none: it is valid."""
+    """The reasons to call a run invalid, from the keys of its summary; none: nothing was late."""
     lag, bound = summary.get("lag") or {}, summary.get("lag_bound") or {}
     reasons = []
     for name, found in lag.items():
@@ -85,9 +85,7 @@ def late(summary: Mapping[str, Any]) -> list[str]:
         advice = advice if rate is None else f"a time scale of {rate:g} would have done; {advice}"
         reasons = ["the machine was too slow", *reasons, advice]
     if (error_s := summary.get("clock_error_s", 0.0)) > CLOCK_ERROR_MAX_S:
-        reasons.append(
-            f"clocks of machines may be {1e3 * error_s:.3g} ms apart: they were busy; expected 1 ms"
-        )
+        reasons.append(f"clocks of machines may be {1e3 * error_s:.3g} ms apart; expected at most 1 ms")
     return reasons
 
 

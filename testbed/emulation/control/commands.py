@@ -157,14 +157,13 @@ class Commands:
         (link,) = links_between(self.topology, event.link)
         # Every machine is asked before the first one changes its end.
         changed = self.shaped(event.link, event.properties)
+        doubling = any(end.duplicate_percent for end in changed)
         try:
             self.network.shape(event.link, event.properties)
         except RunError as error:
-            # The kernel takes no such value. One end may have had it for a moment, and lost frames.
-            self._log(request, link.index, str(error))
+            # The kernel takes no such value. One end may have it, or have had it for a moment.
+            self._log(request, link.index, str(error), doubling=doubling)
             raise InputError(str(error)) from error
-        # Where the kernel of one machine failed, the ends differ.
-        doubling = any(end.duplicate_percent for end in changed)
         self._log(request, link.index if any(end.lossy for end in changed) else None, doubling=doubling)
 
     def _enter(self, request: Request) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from typing import Any
 
 from testbed.support.errors import RunError
 
-#: Wall seconds after which a machine counts as frozen: in a step of a run, and at a question, which takes no
-#: time; and after which a call looks whether another one has found the machine lost.
-_STEP_S, _QUESTION_S, _LOST_S = 300.0, 30.0, 1.0
+#: Wall seconds after which a machine counts as frozen: no step of a run takes `_STEP_S` (one of 1,000 routers
+#: may take 530), and a question takes no time. `_LOST_S`: between looks whether another thread found it lost.
+_STEP_S, _QUESTION_S, _LOST_S = 900.0, 30.0, 1.0
 _QUESTIONS = {"append", "check", "look", "lost", "quiet_s"}
 
 
@@ -67,6 +67,7 @@ class Remote:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         try:
+            self._path.stat()  # the path is gone once a thread has found the machine lost
             if not hasattr(self._own, "connection"):
                 self._own.connection = Client(str(self._path))
             self._own.connection.send((self._name, arguments, named))
@@ -77,7 +78,7 @@ class Remote:
             result, error = self._own.connection.recv()
         except (EOFError, OSError) as ended:
             self._path.unlink(missing_ok=True)
-            self._own.__dict__.pop("connection", None)  # an answer that comes yet is that of this call
+            self._own.__dict__.pop("connection", None)  # a late answer would be that of the next call
             raise RunError(f"{self._path.name} does not answer") from ended
         if error is not None:
             if isinstance(error, OSError):  # of the machine, and no fault of files or sockets here

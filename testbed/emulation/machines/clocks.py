@@ -30,8 +30,8 @@ from testbed.support.errors import RunError
 #: Exchanges of a measurement, of which the fastest counts; wall seconds to the next one, and for an answer.
 EXCHANGES, INTERVAL_S, _ANSWER_S = 100, 5.0, 10.0
 _ANSWER = struct.Struct(">QQ")
-#: A measurement whose error may be so many times that of the best came while a machine was busy; measurements
-#: of a minute, and at most at the end, for one that did not.
+#: A measurement whose error may be `_BUSY` times that of the best came while a machine was busy. `_MINUTE`:
+#: measurements in a minute. `_LAST`: most further measurements at the end, until one is not busy.
 _BUSY, _MINUTE, _LAST = 4, 12, 20
 #: How far before the first measurement, and after the last, clocks are mapped.
 _FAR_NS = 10**15
@@ -90,8 +90,8 @@ class ClockFit:
         best = self._best = min(offsets, key=lambda each: each.bound_ns)
         own, ahead, wall, own_wall, bound = every = np.array(offsets, np.int64).T
         moved = np.maximum(np.abs(wall - best.wall_ns), np.abs(own_wall - best.own_wall_ns))
-        # Others came while a machine was busy; what shows that a wall clock was set counts, too. So does the
-        # best of each minute or two: between measurements of which nobody knows, a drift may have changed.
+        # Measurements of a busy machine are left out, but for those that show that a wall clock was set, and
+        # the best of each minute or two: in a time without any, a drift may have changed.
         kept = (bound <= _BUSY * best.bound_ns) | (moved > 2 * (bound + best.bound_ns))
         for minute in np.array_split(np.arange(len(kept)), max(1, len(kept) // _MINUTE)):
             kept[minute[np.argmin(bound[minute])]] = True
@@ -170,7 +170,8 @@ class Clocks(Thread):
         self._over.set()
         self.join()
         for _ in range(_LAST):
-            bounds = [[offset.bound_ns for offset in each] for each in self._offsets.values()]
+            left = [self._offsets[machine] for machine in self._offsets.keys() - self.lost.keys()]
+            bounds = [[offset.bound_ns for offset in each] for each in left]
             if all(each[-1] <= _BUSY * min(each) for each in bounds):
                 break
             self._measure()

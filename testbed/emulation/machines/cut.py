@@ -166,8 +166,7 @@ def tunnels(topology: Topology, places: Mapping[int, str], tag: str) -> dict[str
     for link in topology.links:
         u, v = places[link.u], places[link.v]
         if u != v:
-            # A machine has one run at a time. By the tag, frames of a machine that was frozen in another run
-            # most likely find no tunnel; no choice of 24 bits makes sure of it.
+            # Frames of an earlier run, from a machine that was frozen, most likely have another number.
             vni = ((int(tag, 16) << 8) + link.index) % (1 << 24)
             found[u][link.index], found[v][link.index] = Tunnel(u, v, vni), Tunnel(v, u, vni)
     return found

@@ -122,7 +122,7 @@ class Host:
             name: of the driver's run folder.
 
         Returns:
-            The path of the folder, which has no keys.
+            The path of the folder, from which the keys were deleted.
         """
         for each in self._inputs:
             (self.run.path / each).unlink(missing_ok=True)

@@ -109,7 +109,7 @@ def test_a_frame_that_a_tunnel_loses_fails_a_run_without_events_and_is_in_no_tot
     assert dropped["reconciliation"]["tunnel"] == {"expected": 0, "found": 0, "differences": []}
     run.captures.write_bytes(listed)
     lost = summary["reconciliation"]["tunnel"]
-    for link, verdict, differences in ("1-2", "fails", lost["differences"]), ("0-1", "holds", []):
+    for link, verdict, differences in ("1-2", "fails", lost["differences"]), ("1-0", "holds", []):
         FAULTS.append(run, FaultRecord(t_ns=1, at_s=0.0, what="cut", part="tunnel", link=link))
         with Direct(run.path) as direct:
             assert direct.summary()["reconciliation"]["tunnel"] == {**lost, "differences": differences}

@@ -33,19 +33,15 @@ def test_a_frozen_machine_is_lost_for_all_threads(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(calls, "_LOST_S", 0.05)
     (tmp_path / "m").symlink_to(tmp_path / "site")  # as a relay, it knows nothing of a frozen site
     site, remote = _Site(), Remote(tmp_path / "m")
-    with serve(tmp_path / "site", site), ThreadPoolExecutor() as pool:
-        step = pool.submit(remote.stop)
+    with serve(tmp_path / "site", site), ThreadPoolExecutor(1) as idle, ThreadPoolExecutor(1) as busy:
+        # As an OSError it would be that of the driver's disk, and end the run without its evidence.
+        with pytest.raises(RunError, match=r"^m: \[Errno 28\] No space left"):
+            idle.submit(remote.write).result()
+        step = busy.submit(remote.stop)
         assert site.asked.wait(60)
         with pytest.raises(RunError, match=r"^m does not answer$"):
             remote.check()
-        with pytest.raises(RunError, match=r"^m does not answer$"):
-            step.result()
+        for late in (step, idle.submit(remote.write)):
+            with pytest.raises(RunError, match=r"^m does not answer$"):
+                late.result()
         site.thawed.set()
-        with pytest.raises(RunError, match=r"^m does not answer$"):
-            remote.check()
-
-
-def test_an_error_of_files_names_its_machine(tmp_path: Path) -> None:
-    """As an OSError it would be that of the driver's disk, and end the run without its evidence."""
-    with serve(tmp_path / "m", _Site()), pytest.raises(RunError, match=r"^m: \[Errno 28\] No space left"):
-        Remote(tmp_path / "m").write()

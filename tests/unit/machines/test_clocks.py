@@ -122,10 +122,11 @@ def test_machines_are_measured_until_they_are_lost(monkeypatch: pytest.MonkeyPat
             delays_s.extend([0.05] * 20)
             monkeypatch.setattr(clocks, "INTERVAL_S", 3600.0)
 
-    own, other = socketpair()
-    with own, _machine(there) as near, subprocess.Popen(apart, stdin=other.fileno()) as process:
+    (own, other), (gone, end) = socketpair(), socketpair()
+    end.close()
+    with gone, own, _machine(there) as near, subprocess.Popen(apart, stdin=other.fileno()) as process:
         other.close()
-        both = Clocks({"far": own, "near": near}, measured)
+        both = Clocks({"far": own, "near": near, "gone": gone}, measured)
         process.kill()
         while not delays_s:
             assert both.is_alive()
@@ -134,7 +135,7 @@ def test_machines_are_measured_until_they_are_lost(monkeypatch: pytest.MonkeyPat
     far, now, here = both.fit("far"), time.time_ns(), time.monotonic_ns()
     assert abs(far.to_other(here) - here - 1000 * NS) <= 10 * far.bound_ns < NS
     assert abs(far.to_driver(np.array([now]))[0] - now) <= 10 * far.bound_ns
-    assert list(both.lost) == ["far"] and len(both.fit("near").steps) == 0
+    assert list(both.lost) == ["gone", "far"] and len(both.fit("near").steps) == 0
 
 
 def _write(run: RunLayout, ahead: int, wall: int, patch: pytest.MonkeyPatch) -> None:
