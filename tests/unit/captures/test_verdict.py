@@ -213,11 +213,13 @@ _BOUND = "the bound is 30 s, and 1 s of wall time"
 )
 def test_a_late_run_is_invalid_in_any_case(parts: list[PartLag], drops: int, reasons: list[str]) -> None:
     summary = {**_GOOD, **lag_keys(_report(*parts), Clock.steady(0, 60.0)), "capture_drops": drops}
-    assert late(summary) == reasons
-    invalid = ("invalid", ["the machine was too slow", *reasons])
+    found = ["the machine was too slow", *reasons] if reasons else []
+    assert late(summary) == found
     assert verdict({**summary, "spurious_deliveries": 9 * bool(reasons)}) == (
-        invalid if reasons else ("holds", [])
+        ("invalid", found) if reasons else ("holds", [])
     )
+    apart = "clocks of machines may be 2 ms apart; expected at most 1 ms"
+    assert verdict({**summary, "clock_error_s": 0.002}) == ("invalid", [*found, apart])
 
 
 # Frames that were refused.
