@@ -119,14 +119,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     if rate == "machines":
         (folder / "machines").mkdir()
         with machines(folder / "machines", (1, 1)) as cluster:
-            check, said = ["check", "ring5", "--topology", "waxman,1000"], ""
-            for each, status in ((check, 3), (command, 0)):
-                whole = [*cluster.inside, *CBCB, *each, "--master", cluster.url]
-                done = subprocess.run(whole, env=cluster.environment, capture_output=True, text=True)
-                said += done.stdout + done.stderr
-                assert done.returncode == status, said
-            assert "m2 (10.99.0.2): 500 routers, " in said
-            assert "m2 (10.99.0.2): open files: takes 2200, the limit is 2000 (`ulimit -Hn`)\n" in said
+            whole = [*cluster.inside, *CBCB, *command, "--master", cluster.url]
+            done = subprocess.run(whole, env=cluster.environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
             assert [each.remains() for each in cluster.machines] == [[], []]
     else:
         output_of(*command)

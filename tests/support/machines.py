@@ -111,9 +111,8 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
             part += [f"org.apache.spark.deploy.{role}", "--host", address, "--webui-port", "0", *arguments]
             # The shell, which is process 1 of a machine, stays when the worker is killed.
             script = f"hostname {name}; mount -t tmpfs none /run; echo made; "
-            # Few open files, which large networks exceed.
             # A writer that is late to close has the next `read` fail.
-            script += f"ulimit -n 2000; while :; do if read < {own}/go; then {shlex.join(part)} & fi; done"
+            script += f"while :; do if read < {own}/go; then {shlex.join(part)} & fi; done"
             command = ["unshare", "--net", "--mount", "--uts", "--fork", "--kill-child", *options]
             log = folder / f"{name}.log"
             pid = stack.enter_context(process_of([*command, "bash", "-c", script], log))
