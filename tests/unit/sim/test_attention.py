@@ -17,11 +17,12 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.measures import read_routers_counters
 from captures.rundir.oracle import SUBSCRIPTIONS
 from router.protocol.services.attention.dissemination import FanOut, StrategyName
-from testbed.controller.trees import spt_trees
+from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.emulation.run.demand import estimate
 from testbed.evaluation.figures.attention import _simulated, measured
 from testbed.evaluation.figures.rules import EXAMPLES
 from testbed.experiments.config import Experiment
+from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload import Workload
@@ -184,6 +185,14 @@ def test_the_traffic_is_about_that_of_the_estimate(ran: Any) -> None:
         (expected.ra_hops, found["control_crossings"], 2),
     ):
         assert per_s * experiment.duration_s / below < counted < 2 * per_s * experiment.duration_s
+
+
+def test_an_estimate_frees_the_matrix_of_hops_that_the_check_made() -> None:
+    hops_on_trees.cache_clear()
+    experiment = load_checked(find_experiment("diallo-small"), {"protocol.hop_limit": "20"})
+    assert hops_on_trees.cache_info().currsize == 1
+    estimate(experiment, Workload())
+    assert hops_on_trees.cache_info().currsize == 0
 
 
 def test_tables_are_sampled_when_there_are_subscriptions() -> None:
