@@ -268,10 +268,12 @@ class EmulatedNetwork:
                 then[link.index, node] = now if self.kernel.netem else Counted(waited=now.waited)
         return found, then
 
+    def _present(self, ends: Ends) -> list[Link]:
+        return [self._reshaped.get(link.index, link) for link in links_between(self.topology, ends)]
+
     def shaped(self, ends: Ends, properties: Mapping[str, float | None]) -> list[Link]:
         """Returns links as `shape` would make them, or raises its InputError."""
-        before = [self._reshaped.get(link.index, link) for link in links_between(self.topology, ends)]
-        after = [replace(link, **properties) for link in before]  # type: ignore[arg-type]
+        after = [replace(link, **properties) for link in self._present(ends)]  # type: ignore[arg-type]
         for link in after:
             if problem := contradiction(link):
                 raise InputError(f"link {link.u}-{link.v}: {problem}")
@@ -294,7 +296,7 @@ class EmulatedNetwork:
             RunError: a command failed; both ends have the properties that they had before, or the error says
                 that they have not.
         """
-        before, after = self.shaped(ends, {}), self.shaped(ends, properties)
+        before, after = self._present(ends), self.shaped(ends, properties)
         ended, counted = self._ending(before)
         pairs = zip(before, after, strict=True)
         try:
