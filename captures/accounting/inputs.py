@@ -197,13 +197,10 @@ class Inputs:
         """The links between machines that may have lost frames: an event was theirs, or that of an end."""
         if lost_parts(self.faults):
             return self.cut  # the captures of two machines may end at different times
-        events = {event.split()[1] for change in self.epochs.changes for event in change.events}
-        events |= {each["link"] for each in self.faults if "link" in each}
-        return frozenset(
-            link
-            for link in self.cut
-            if {f"{link.u}-{link.v}", f"{link.v}-{link.u}", f"{link.u}", f"{link.v}"} & events
-        )
+        names = [event.split()[1] for change in self.epochs.changes for event in change.events]
+        names += [each["link"] for each in self.faults if "link" in each]
+        ends = [{int(node) for node in name.split("-")} for name in names]
+        return frozenset(link for link in self.cut if any(each <= {link.u, link.v} for each in ends))
 
     @property
     def calm(self) -> bool:

@@ -90,8 +90,7 @@ def everywhere(spark: Session, *program: str, payload: bytes = b"") -> list[Answ
     context = spark.sparkContext
     try:
         require_secret(context.getConf(), context.master)
-        found = _wait_for_processors(lambda: internals.slots(context), _settled.get(context, 0))
-        if not found:
+        if not (found := _wait_for_processors(lambda: internals.slots(context), _settled.get(context, 0))):
             raise SessionError(f"{context.master}: no free processor of a worker within {_ARRIVAL_S:g} s")
         _settled[context] = found
         return _run_tasks(context.parallelize(range(found), found), *program, payload=payload)

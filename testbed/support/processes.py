@@ -73,10 +73,10 @@ class Steps:
             self.failures.append(f"{name}: {said}")
             return None
 
-    def check(self) -> None:
-        """Raises RunError with all failures, if there is one; to be called after the last step."""
+    def check(self, kind: type[RunError] = RunError) -> None:
+        """Raises a RunError with all failures, if there is one; to be called after the last step."""
         if self.failures:
-            raise RunError("; ".join(self.failures))
+            raise kind("; ".join(self.failures))
 
 
 def last_line(*logs: Path) -> str:

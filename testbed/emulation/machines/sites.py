@@ -261,8 +261,7 @@ class Sites:
         steps.failures += self._ended()
         if hasattr(self, "_relay"):
             self._relay.kill()
-        if steps.failures:
-            raise UnmendedError("; ".join(steps.failures))
+        steps.check(UnmendedError)
 
     def _fetch(self, machine: Machine, host: Each) -> None:
         """Adds the files of a machine to the run folder, with times by the driver's clock."""
