@@ -10,7 +10,9 @@ from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, R
 
 #: Least time between two RAs of a router, s (the authors' script: RA timer, mean 200 s).
 _LIMIT_S = 200.0
-_CHANGES = {"no change": None, "every 10 min": 600.0, "every 5 min": 300.0}
+_INTERVAL = "workload.predicate_change_interval_s"
+_STILL = "no change"
+_CHANGES = {_STILL: {}, "every 10 min": {_INTERVAL: "600.0"}, "every 5 min": {_INTERVAL: "300.0"}}
 _EXPONENTIAL, _FREE, _STRICT = "exponential timers", "no limit", "pif-strict"
 #: A run ends when no RA waits any more, and must end within 60 wall seconds: of exponential waits, some are
 #: many times the mean.
@@ -21,7 +23,7 @@ _VARIANTS = {
 }
 
 
-def issued(interval_s: float | None, receivers: int, variant: str = "") -> float:
+def issued(interval_s: float, receivers: int, variant: str = "") -> float:
     """Returns the RAs a second that receivers issue whose predicates change as a Poisson process.
 
     Changes come at rate l = 1 / `interval_s`. With fixed timers, a router that has issued an RA is silent for
@@ -29,8 +31,6 @@ def issued(interval_s: float | None, receivers: int, variant: str = "") -> float
     `_LIMIT_S` + exp(-l `_LIMIT_S`) / l seconds from RA to RA. With exponential timers, a change waits for a
     point of a Poisson process of rate u = 1 / `_LIMIT_S`: l u / (l + u) RAs a second.
     """
-    if interval_s is None:
-        return 0.0
     if variant == _EXPONENTIAL:
         return receivers / (_LIMIT_S + interval_s)
     limit_s = 0.0 if variant == _FREE else _LIMIT_S
@@ -45,7 +45,7 @@ class Advertisements(Reproduction, page="ra"):
 
     def cases(self, size: str) -> list[Case]:
         nodes = {"small": 25, "paper": 100, "emulated": 50}[size]
-        changing = [changes for changes, every in _CHANGES.items() if every]
+        changing = [changes for changes in _CHANGES if changes != _STILL]
         if size == "emulated":
             free = [_case(nodes, "spt", changes, _FREE) for changes in changing]
             return [*(_case(nodes, "spt", changes) for changes in _CHANGES), *free]
@@ -57,22 +57,22 @@ class Advertisements(Reproduction, page="ra"):
         return found + [_case(n, layer, "every 5 min", _STRICT) for n in (*beside, nodes) for layer in LAYERS]
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        chosen = _of_figure(results)
-        by = {(case.facts["layer"], case.facts["variant"], case.facts["changes"]): case for case in chosen}
-        for still in results.where(changes="no change"):
+        for still in results.where(changes=_STILL):
             yield Statement(
                 f"{still.label}: the share falls to 0 (below 1 % after the first window)",
                 "0",
                 f"{results.band(still, 'share_after_first_window', 100)} %",
                 results.median(still, "share_after_first_window") < 0.01,
             )
-        for layer, variant in ((LAYERS[0], ""), (LAYERS[1], ""), ("spt", _EXPONENTIAL)):
-            if (layer, variant, "every 5 min") not in by:
-                continue
+        fixed, exponential = (
+            _of_figure(results, changes="every 5 min", variant=each) for each in ("", _EXPONENTIAL)
+        )
+        for case in (*fixed, *exponential):
+            layer, variant = case.facts["layer"], case.facts["variant"]
             where = f"{layer}, {variant or 'fixed timers'}"
             apart, free = (
-                results.differences(by[layer, each, "every 5 min"], "share", by[layer, each, "every 10 min"])
-                for each in (variant, _FREE)
+                results.differences(own, "share", results.beside(own, changes="every 10 min"))
+                for own in (case, results.beside(case, variant=_FREE))
             )
             yield Statement.by_interval(
                 f"{where}: 5 and 10 min nearly equal (at most 15 points apart)",
@@ -94,7 +94,7 @@ class Advertisements(Reproduction, page="ra"):
                     0.15,
                 )
         for case in results:
-            if case.facts["interval_s"] is not None:
+            if case.facts["changes"] != _STILL:
                 yield from _of_changing(results, case)
             if case.facts["variant"] == _STRICT:
                 yield _of_strict(results, results.beside(case, variant=""), case)
@@ -116,17 +116,14 @@ class Advertisements(Reproduction, page="ra"):
 
 
 def _case(nodes: int, layer: str, changes: str, variant: str = "") -> Case:
-    interval_s = _CHANGES[changes]
-    facts = {"nodes": nodes, "layer": layer, "changes": changes, "interval_s": interval_s, "variant": variant}
-    more = {} if interval_s is None else {"workload.predicate_change_interval_s": str(interval_s)}
     return Case.of(
         (f"{nodes} nodes", layer, changes, variant),
-        facts,
-        more | _VARIANTS.get(variant, {}),
+        {"nodes": nodes, "layer": layer, "changes": changes, "variant": variant},
+        _CHANGES[changes] | _VARIANTS.get(variant, {}),
         topology__nodes=nodes,
         duration_s=5400,
         workload__messages_per_minute=2,
-        workload__changing_receivers_percent=0 if interval_s is None else 100,
+        workload__changing_receivers_percent=0 if changes == _STILL else 100,
         protocol__ra_min_interval_s=_LIMIT_S,
         broadcast__layer=layer,
         time_scale=10,
@@ -140,7 +137,7 @@ def _of_figure(results: Results, **facts: object) -> list[Case]:
 
 def _of_changing(results: Results, case: Case) -> Iterator[Statement]:
     receivers = int(case.facts["nodes"] * 0.75 + 0.5)
-    predicted = issued(case.facts["interval_s"], receivers, case.facts["variant"])
+    predicted = issued(float(case.overrides[_INTERVAL]), receivers, case.facts["variant"])
     rates = results.values(case, "issued_per_s")
     yield Statement.by_tolerance(f"{case.label}: RAs issued a second", predicted, rates, 0.15)
     yield Statement(

@@ -14,16 +14,13 @@ from testbed.experiments.config.load import find_experiment, load_experiment
 _SLOW, _SCORE, _FAST = "SRs every 15 min", "score, at most every 15 min", "SRs every 10 min"
 #: Controls: no SR at all, and a sixth of the SRs of `_FAST`.
 _NEVER, _RARE = "no SRs", "SRs every 60 min"
+_POLICY, _PERIOD = "protocol.sr_policy", "protocol.sr_period_s"
 _POLICIES: dict[str | None, dict[str, str]] = {
-    _SLOW: {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "900"},
-    _SCORE: {
-        "protocol.sr_policy": "count",
-        "protocol.sr_threshold": "5",
-        "protocol.sr_min_interval_s": "900",
-    },
-    _FAST: {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "600"},
-    _RARE: {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "3600"},
-    _NEVER: {"protocol.sr_policy": "never"},
+    _SLOW: {_POLICY: "periodic", _PERIOD: "900"},
+    _SCORE: {_POLICY: "count", "protocol.sr_threshold": "5", "protocol.sr_min_interval_s": "900"},
+    _FAST: {_POLICY: "periodic", _PERIOD: "600"},
+    _RARE: {_POLICY: "periodic", _PERIOD: "3600"},
+    _NEVER: {_POLICY: "never"},
 }
 _STATIC, _CHANGING = "static", "every 20 min"
 _CHANGES = {_STATIC: "0", _CHANGING: "100"}
@@ -186,7 +183,7 @@ def _of_policies(results: Results, where: str, cases: Mapping[str, Case]) -> Ite
         yield Statement.by_interval(
             f"{where}: {policy} remove more than half of what is above the floor without SRs",
             f"{100 * expected:.0f} %, if all former predicates add alike",
-            [1 - left / all_ for left, all_ in results.pairs(cases[policy], "above", never)],
+            [1 - left for left in results.ratios(cases[policy], "above", never)],
             0.5,
             unit="%",
         )

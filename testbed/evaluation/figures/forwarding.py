@@ -76,7 +76,7 @@ class Forwarding(Reproduction, page="forwarding"):
                     ratios = results.values(case, f"{variant} ratio")
                     unit = f"times; {results.median(case, key):.3g} {key}"
                     if variant == "Bloom" or results.median(case, key) >= 1:
-                        yield Statement.by_interval(text, predicted, ratios, least, most, unit=unit, scale=1)
+                        yield Statement.by_interval(text, predicted, ratios, least, most, unit=unit)
                     else:
                         yield Statement(text, predicted, f"{results.band_of(ratios)} {unit}")
         for name in _WORKLOADS:
@@ -85,9 +85,9 @@ class Forwarding(Reproduction, page="forwarding"):
                 ("time with 10 interfaces / with 1,000, the most constraints (large disjunctions)", 1, many),
                 ("time of 10 times the constraints, 10 interfaces", 10, tenth),
             ):
-                ratios = [one / two for one, two in results.pairs(few, "basic", other)]
+                ratios = results.ratios(few, "basic", other)
                 text, predicted = f"{name}: {text}", f"less than {bar}"
-                yield Statement.by_interval(text, predicted, ratios, high=bar, unit="times", scale=1)
+                yield Statement.by_interval(text, predicted, ratios, high=bar, unit="times")
             best = min(_ROUNDS, key=lambda rounds: results.median(selective, f"{rounds} rounds ratio"))
             text = f"{selective.label}: time with the best number of rounds / without rounds"
             measured = f"{results.band(selective, f'{best} rounds ratio')}, {best} rounds"

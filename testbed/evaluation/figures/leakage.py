@@ -52,7 +52,7 @@ class Leakage(Reproduction, page="leakage"):
             )
         plain, kept, filled, _ = results.where(encoding="slides")
         hidden = results.differences(plain, "A2", kept).values()
-        times = [named / guess for named, guess in results.pairs(filled, "A3", filled, "A3_baseline")]
+        times = results.ratios(filled, "A3", filled, "A3_baseline")
         for text, predicted, values, low, high, unit in (
             (
                 "the weight gives the number of attributes of most messages",
@@ -69,10 +69,7 @@ class Leakage(Reproduction, page="leakage"):
             ),
             ("the key opens nearly everything", "above 90 %", results.values(plain, "A5"), 0.9, inf, "%"),
         ):
-            scale = 1 if values is times else 100
-            yield Statement.by_interval(
-                f"slides: {text}", predicted, values, low, high, unit=unit, scale=scale
-            )
+            yield Statement.by_interval(f"slides: {text}", predicted, values, low, high, unit=unit)
 
     def panels(self, results: Results) -> list[Panel]:
         return [

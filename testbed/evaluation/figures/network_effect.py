@@ -74,12 +74,12 @@ class NetworkEffect(Reproduction, page="network-effect"):
             least = min(facts["constraints"] / 1e6, facts["receivers"] / 1e3)
             judged = facts["engine"] == "counting" and least >= 1
             for key, how in (("path_us", ""), ("forward_us", ", without own receivers")):
-                ratios = [one / path for one, path in results.pairs(largest, "single_us", largest, key)]
+                ratios = results.ratios(largest, "single_us", largest, key)
                 text = f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: "
                 text += f"matching takes longer at one router than along a path{how}"
                 predicted, bar = "8.75 times (slides)", f"{text} (at least 5 times)"
                 if judged:
-                    yield Statement.by_interval(bar, predicted, ratios, 5, unit="times", scale=1)
+                    yield Statement.by_interval(bar, predicted, ratios, 5, unit="times")
                 else:
                     yield Statement(text, predicted, f"{results.band_of(ratios)} times")
 

@@ -43,7 +43,6 @@ class Precision(Reproduction, page="precision"):
                 results.values(case, "fill"),
                 *(predicted - 0.02, predicted + 0.02),
                 unit="",
-                scale=1,
             )
             text = f"{case.label}: false matches by the hash, of the pairs with S_f not in S_m"
             rate, rates = (
@@ -52,7 +51,7 @@ class Precision(Reproduction, page="precision"):
             )
             if (facts["encoding"], facts["bits"], facts["attributes"]) == ("slides", 512, 10):
                 at_most = f"{rate} (at most {_BAR:g})"
-                yield Statement.by_interval(text, at_most, rates, high=_BAR, unit="", scale=1)
+                yield Statement.by_interval(text, at_most, rates, high=_BAR, unit="")
             else:
                 yield Statement(text, rate, results.band_of(rates))
             yield Statement(

@@ -96,19 +96,19 @@ class Statement:
         high: float = math.inf,
         *,
         unit: str = "points",
-        scale: float = 100.0,
         judged: bool = True,
     ) -> Statement:
         """Returns the statement that values of the seeds are above `low` and at most `high`.
 
         It holds if the 10 and 90 % quantiles are within the limits, fails if both are beyond the same limit
-        or there is no value, and is undecided in between. Values are in `unit`, times `scale`. A
-        claim that is not `judged` is shown.
+        or there is no value, and is undecided in between. Values are in `unit`; before one that begins with
+        "points" or "%", they are shares. A claim that is not `judged` is shown.
         """
         least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
         between = greatest > low and least <= high
         holds = True if low < least and greatest <= high else None if between else False
         note = f", {UNDECIDED}" if judged and holds is None else ""
+        scale = 100 if unit.startswith(("points", "%")) else 1
         measured = f"{Results.band_of(values, scale)} {unit}".rstrip() + note
         return cls(text, predicted, measured, holds if judged else None)
 
@@ -119,7 +119,7 @@ class Statement:
         """Returns the statement `by_interval` that values are a number, but for a share of it."""
         limits = predicted * (1 - tolerance), predicted * (1 + tolerance)
         text = f"{text} (to {100 * tolerance:g} %)"
-        return cls.by_interval(text, f"{predicted:.3g}", values, *limits, unit="", scale=1)
+        return cls.by_interval(text, f"{predicted:.3g}", values, *limits, unit="")
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,10 @@ class Results:
         """
         own, others = self._by_seed(case, key), self._by_seed(other, other_key or key)
         return [(value, others[seed]) for seed, value in own.items() if seed in others]
+
+    def ratios(self, case: Case, key: str, other: Case, other_key: str | None = None) -> list[float]:
+        """Returns the first number of each of the `pairs` over the second, unless that is 0."""
+        return [value / divisor for value, divisor in self.pairs(case, key, other, other_key) if divisor]
 
     def differences(self, case: Case, key: str, other: Case) -> dict[int, float]:
         """Returns seed -> a number of the run of `case` less that of the run of `other`."""

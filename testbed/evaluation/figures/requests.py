@@ -9,13 +9,11 @@ from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 _COUNT = "count-controlled"
-_POLICIES: dict[str, tuple[float | None, dict[str, str]]] = {
-    _COUNT: (
-        None,
-        {"protocol.sr_policy": "count", "protocol.sr_threshold": "5", "protocol.sr_min_interval_s": "600"},
-    ),
-    "every 10 min": (600.0, {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "600"}),
-    "every 8 min": (480.0, {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "480"}),
+_POLICY, _PERIOD = "protocol.sr_policy", "protocol.sr_period_s"
+_POLICIES = {
+    _COUNT: {_POLICY: "count", "protocol.sr_threshold": "5", "protocol.sr_min_interval_s": "600"},
+    "every 10 min": {_POLICY: "periodic", _PERIOD: "600"},
+    "every 8 min": {_POLICY: "periodic", _PERIOD: "480"},
 }
 _REUSE, _MESSAGES, _STRICT, _EXPONENTIAL = "with reuse", "with messages", "pif-strict", "exponential timers"
 _VARIANTS = {
@@ -54,7 +52,7 @@ class Requests(Reproduction, page="srur"):
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             facts = case.facts
-            if facts["period_s"] is None:
+            if facts["policy"] == _COUNT:
                 yield _of_counts(results, case)
             elif facts["variant"] == _REUSE:
                 measured = results.band(case, "rate")
@@ -71,10 +69,8 @@ class Requests(Reproduction, page="srur"):
                     bool(more) and not any(more),
                 )
         for fast in results.where(policy="every 8 min", variant=""):
-            nodes, layer = fast.facts["nodes"], fast.facts["layer"]
-            (slow,) = results.where(nodes=nodes, layer=layer, policy="every 10 min", variant="")
-            ratios = [of_8 / of_10 for of_8, of_10 in results.pairs(fast, "rate", slow) if of_10]
-            text = f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min"
+            ratios = results.ratios(fast, "rate", results.beside(fast, policy="every 10 min"))
+            text = "{nodes} nodes, {layer}: packets of 8 min over those of 10 min".format_map(fast.facts)
             yield Statement.by_tolerance(text, 1.25, ratios, 0.05)
 
     def panels(self, results: Results) -> list[Panel]:
@@ -96,11 +92,10 @@ class Requests(Reproduction, page="srur"):
 
 
 def _case(nodes: int, layer: str, policy: str, variant: str = "") -> Case:
-    period_s, options = _POLICIES[policy]
     return Case.of(
         (f"{nodes} nodes", layer, policy, variant),
-        {"nodes": nodes, "layer": layer, "policy": policy, "period_s": period_s, "variant": variant},
-        options | _VARIANTS.get(variant, {}),
+        {"nodes": nodes, "layer": layer, "policy": policy, "variant": variant},
+        _POLICIES[policy] | _VARIANTS.get(variant, {}),
         topology__nodes=nodes,
         duration_s=5400,
         workload__senders_percent=0,
@@ -125,12 +120,12 @@ def _packets_per_s(nodes: int, period_s: float) -> float:
 
 def _of_periodic(results: Results, case: Case) -> Iterator[Statement]:
     """The statements on a case whose routers ask all the time, without reuse."""
-    predicted = _packets_per_s(case.facts["nodes"], case.facts["period_s"])
+    predicted = _packets_per_s(case.facts["nodes"], float(case.overrides[_PERIOD]))
     rates, few = results.values(case, "rate"), f"{case.label}: a few packets per second (1 to 10)"
     if case.facts["variant"] == _EXPONENTIAL:
         yield Statement(few, f"{predicted:.3g}", results.band(case, "rate"))
         return
     yield Statement.by_tolerance(f"{case.label}: packets a second", predicted, rates, 0.05)
-    yield Statement.by_interval(few, f"{predicted:.3g}", rates, 1, 10, unit="", scale=1)
-    ratios = [now / before for now, before in results.pairs(case, "rate", case, "rate_before") if before]
+    yield Statement.by_interval(few, f"{predicted:.3g}", rates, 1, 10, unit="")
+    ratios = results.ratios(case, "rate", case, "rate_before")
     yield Statement.by_tolerance(f"{case.label}: stable, the second 2,400 s over the first", 1, ratios, 0.05)

@@ -184,12 +184,10 @@ def _near(results: Results, layer: str, scheme: str, key: str) -> Statement:
     what = _COMPARED[key]
     calculated = "exact set-up" if key == "RAs" else f"exact {scheme} united {key}"
     ratios = [
-        calculation / simulation
+        ratio
         for case in results.where(what="simulated", layer=layer, scheme=scheme)
         for state in results.where(what="state", layer=layer, nodes=case.facts["nodes"])
-        for calculation, simulation in results.pairs(
-            state, "r M" if scheme == "drp" else calculated, case, key
-        )
+        for ratio in results.ratios(state, "r M" if scheme == "drp" else calculated, case, key)
     ]
     return Statement.by_tolerance(f"{layer}, {scheme}: {what}, calculated over simulated", 1, ratios, 0.15)
 
@@ -197,9 +195,9 @@ def _near(results: Results, layer: str, scheme: str, key: str) -> Statement:
 def _equal(results: Results, layer: str) -> Statement:
     """Compares calculation and simulation of the same networks and predicates."""
     ratios = [
-        own / calculated
+        ratio
         for case, key in product(results.where(what="simulated", layer=layer), ("mean", "max"))
-        for own, calculated in results.pairs(case, f"apart {key}", case, f"calculated {key}")
+        for ratio in results.ratios(case, f"apart {key}", case, f"calculated {key}")
     ]
     return Statement(
         f"{layer}, no covering: states simulated over those calculated from the same predicates",

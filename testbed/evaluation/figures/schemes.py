@@ -163,7 +163,6 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
                 1 - tolerance,
                 1 + tolerance,
                 unit="of it",
-                scale=1,
             )
 
 
@@ -199,15 +198,9 @@ def _controller(results: Results) -> Iterator[Statement]:
     """The frames of the controller beside those that pif needs."""
     for scheme in ("psf", "ips"):
         for case in results.where(scheme=scheme, setting=_FULL):
-            pairs = results.pairs(case, "controller_bytes", results.beside(case, scheme="pif"))
-            yield Statement.by_interval(
-                f"{case.label}: bytes of the controller's frames and their ACKs / those of pif",
-                "less than 2",
-                [own / of_pif for own, of_pif in pairs if of_pif],
-                high=2,
-                unit="times",
-                scale=1,
-            )
+            ratios = results.ratios(case, "controller_bytes", results.beside(case, scheme="pif"))
+            text = f"{case.label}: bytes of the controller's frames and their ACKs / those of pif"
+            yield Statement.by_interval(text, "less than 2", ratios, high=2, unit="times")
 
 
 def _classes(results: Results) -> Iterator[Statement]:
@@ -223,8 +216,7 @@ def _classes(results: Results) -> Iterator[Statement]:
             ("filters_all", "filters"),
             ("table_bytes", "TABLE bytes"),
         ):
-            ratios = [own / of_pif for own, of_pif in results.pairs(case, key, pif) if of_pif]
-            if ratios:
+            if ratios := results.ratios(case, key, pif):
                 parts.append(f"{what} {100 * (statistics.median(ratios) - 1):+.0f} %")
         layer, nodes = case.facts["layer"], case.facts["nodes"]
         yield Statement(

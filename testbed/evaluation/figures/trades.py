@@ -75,16 +75,16 @@ class Trades(Reproduction, page="trades"):
         for layer in LAYERS:
             (names,) = results.where(of="privacy", layer=layer, what=_NAMES)
             (ranges,) = results.where(of="privacy", layer=layer, what=_RANGES)
-            times = [own / other for own, other in results.pairs(names, "crossings", ranges)]
+            times = results.ratios(names, "crossings", ranges)
             text = f"{names.label}: limited security (more crossings than `{_RANGES}`, which open nothing)"
-            yield Statement.by_interval(text, "above 1", times, 1, unit="times", scale=1)
+            yield Statement.by_interval(text, "above 1", times, 1, unit="times")
             *limited, whole, flooding = results.where(of="max_filters", layer=layer)
             for case in limited:
                 yield _of_state(results, case, whole, flooding)
         rates = results.where(of="rate")
         # The rate of messages changes no RA.
         for case, key in ((rates[0], "RAs"), *((case, "messages") for case in rates)):
-            ratios = [own / other for own, other in results.pairs(case, key, case, key + _PREDICTED)]
+            ratios = results.ratios(case, key, case, key + _PREDICTED)
             yield Statement.by_tolerance(f"{case.label}: {key} over {_CROSS[key]}", 1, ratios, 0.1)
         for case in rates:
             text = f"{case.label}: messages dominate (RAs, SRs and URs at most half of all frames)"
@@ -147,16 +147,15 @@ def _control(run: Mapping[str, Any]) -> float:
 
 
 def _of_state(results: Results, case: Case, whole: Case, flooding: Case) -> Statement:
-    saved = [1 - own / exact for own, exact in results.pairs(case, "filters", whole)]
+    saved = [1 - kept for kept in results.ratios(case, "filters", whole)]
     crossed = results.differences(case, "crossings", whole)
     most = results.differences(flooding, "crossings", whole)
     given = [more / most[seed] for seed, more in crossed.items() if seed in most]
-    times = [own / exact for own, exact in results.pairs(case, "crossings", whole)]
     return Statement(
         f"{case.label}: saves more of the filters than it gives back of the crossings",
         "some unwanted traffic",
         f"saves {results.band_of(saved, 100)} %, gives back {results.band_of(given, 100)} %: "
-        f"{results.band_of(times)} times the crossings",
+        f"{results.band_of(results.ratios(case, 'crossings', whole))} times the crossings",
         min(saved, default=0) > max(given, default=1),
     )
 

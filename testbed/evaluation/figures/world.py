@@ -95,11 +95,11 @@ class World(Reproduction, page="world"):
                 rivals = results.where(of=of, network=network, way=other)
                 beside = (rivals[0], key) if rivals else (case, other)
                 text = f"{case.label}: fewer {_COSTS[key]} than {name}"
-                yield _ratio(text, results.pairs(case, key, *beside))
+                yield _ratio(text, results.ratios(case, key, *beside))
             spread = results.where(of="spread", network=network, way=way) if of == "local" else ()
             for apart, key in product(spread, _LOCAL):
                 text = f"{case.label}: fewer {_COSTS[key]} than with the same interests spread"
-                yield _ratio(text, results.pairs(case, key, apart))
+                yield _ratio(text, results.ratios(case, key, apart))
         churn = results.where(of="churn")
         for case, (scheme, (claim, predicted, low, high)) in product(churn, _LOSSES.items()):
             way, _, layer = case.facts["way"].partition(", ")
@@ -135,10 +135,9 @@ class World(Reproduction, page="world"):
         return found
 
 
-def _ratio(text: str, pairs: list[tuple[float, float]]) -> Statement:
+def _ratio(text: str, ratios: list[float]) -> Statement:
     """Returns the statement that a number is below another one of equal seed."""
-    ratios = [own / of for own, of in pairs if of]
-    return Statement.by_interval(text, "below 1", ratios, high=1 - 1e-9, unit="of those", scale=1)
+    return Statement.by_interval(text, "below 1", ratios, high=1 - 1e-9, unit="of those")
 
 
 def _case(network: str, way: str, of: str) -> Case:
