@@ -217,7 +217,11 @@ class Attack:
 
     run: Callable[[Seen, Knowledge, Truth], Outcome]
     target: str
-    doc: str
+
+    @property
+    def doc(self) -> str:
+        """The attack in a sentence."""
+        return (self.run.__doc__ or "").partition("\n")[0]
 
     def after(self, count: int, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
         """Returns the result of the attack on the first `count` messages, and all filters."""
@@ -226,27 +230,9 @@ class Attack:
 
 
 ATTACKS = {
-    "A1": Attack(
-        by_weight,
-        "numbers of attributes of messages",
-        "The weight of a message gives its number of attributes.",
-    ),
-    "A2": Attack(
-        by_issuers, "distinct filters of one string", "Frequent filters are filters on frequent strings."
-    ),
-    "A3": Attack(
-        by_patterns,
-        "strings of messages, each occurrence",
-        "Bits that occur together are those of a frequent string.",
-    ),
-    "A4": Attack(
-        by_known_messages,
-        "strings of the other messages (wrong guesses count)",
-        "Some messages are known: their strings show in others.",
-    ),
-    "A5": Attack(
-        by_key,
-        "strings of messages (wrong guesses count)",
-        "A member's key opens every value that can be listed.",
-    ),
+    "A1": Attack(by_weight, "numbers of attributes of messages"),
+    "A2": Attack(by_issuers, "distinct filters of one string"),
+    "A3": Attack(by_patterns, "strings of messages, each occurrence"),
+    "A4": Attack(by_known_messages, "strings of the other messages (wrong guesses count)"),
+    "A5": Attack(by_key, "strings of messages (wrong guesses count)"),
 }
