@@ -91,7 +91,7 @@ class SweepFolder:
 
     def write_tables(self, jobs: Sequence[Job], rows: Mapping[str, Row]) -> pa.Table:
         """Writes the tables of the runs that have ended, and returns `runs.parquet`."""
-        ended = [(job, rows[job.identity]) for job in jobs if job.identity in rows]
+        ended = [(job, rows[job.identity]) for job in jobs]
         runs = _table(
             [
                 {

@@ -6,7 +6,7 @@ Simulations are tasks of Spark. Emulations run one after the other, on each mach
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -187,14 +187,12 @@ class Swept:
         table: the path of `runs.parquet`; `runs` is the table.
         plots: what a plot shows -> its file.
         complaints: a line for each run that failed, or whose verdict fails, and each plot that is not drawn.
-        unfinished: runs that have not ended.
     """
 
     table: Path
     runs: pa.Table
     plots: Mapping[str, Path]
     complaints: Sequence[str]
-    unfinished: int
 
 
 def sweep(
@@ -231,7 +229,8 @@ def sweep(
     place.write(point_table(runs, list(spec.grid)), POINTS)
     for path in place.keep_files(spec.files(), spec.path.parent):
         progress.note(f"{path}: is not beside {spec.path}, so the folder of the sweep has no copy")
-    plots, complaints = {}, _complaints(jobs, rows)
+    ended = [(job, rows[job.identity]) for job in jobs]
+    plots, complaints = {}, [*_complaints(ended)]
     # Of runs that have all failed there is nothing to draw, and the complaints say why.
     drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []
     for number, plot in enumerate(drawn, 1):
@@ -243,20 +242,14 @@ def sweep(
             complaints.append(f"plot {number}: {error}")
         else:
             plots[name] = folder / f"plot-{number}.svg"
-    ended = [(job, rows[job.identity]) for job in jobs if job.identity in rows]
     write_page(folder / SWEEP_PAGE, "sweep.html", name=folder.resolve().name, plots=plots, runs=ended)
-    return Swept(folder / RUNS, runs, plots, complaints, len(jobs) - len(ended))
+    return Swept(folder / RUNS, runs, plots, complaints)
 
 
-def _complaints(jobs: Sequence[Job], rows: Mapping[str, Row]) -> list[str]:
-    found = []
-    for job in jobs:
-        row = rows.get(job.identity)
-        if row is None:
-            continue
+def _complaints(ended: Iterable[tuple[Job, Row]]) -> Iterator[str]:
+    for job, row in ended:
         where = ", ".join(f"{name} = {value}" for name, value in {**job.parameters, SEED: job.seed}.items())
         if row["error"] is not None:
-            found.append(f"run {job.number} failed ({where}): {row['error']}")
+            yield f"run {job.number} failed ({where}): {row['error']}"
         elif row["keys"].get("verdict") != "holds":
-            found.append(f"run {job.number} ({where}): verdict {row['keys'].get('verdict')}")
-    return found
+            yield f"run {job.number} ({where}): verdict {row['keys'].get('verdict')}"
