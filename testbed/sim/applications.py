@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.content import Content
 from router.predicates import Message, Predicate, Value
 from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
-from router.privacy.member import Discard, Member
+from router.privacy.member import Discard
 from router.protocol import events
+from router.protocol.options import CONTENTS
 from router.protocol.services.attention import (
     DeliverPublication,
     Refresh,
@@ -23,8 +23,10 @@ from router.protocol.services.attention import (
 )
 from router.protocol.services.exhaustive import any_of
 from router.records.applications import ApplicationRecords
+from testbed.experiments.config import Experiment
 from testbed.experiments.events import Place
 from testbed.experiments.workload import Workload
+from testbed.experiments.workload.keys import members_of
 from testbed.sim import EPOCH_NS, NS, Agenda
 from testbed.support.errors import RunError
 
@@ -42,12 +44,9 @@ class Applications:
     """Plays a workload with its applications, as many on a node as it names.
 
     Args:
-        time_scale: experiment seconds per virtual second.
         handle: passes an event to the router of a node.
         records: gets what the applications do; as routers write it, with virtual times.
-        content: the content type, which unites the subscriptions of an application.
         service_records: gets the records of the service's actions; None: they are not kept.
-        members: application -> the member of the private network that it is; None: there is no privacy.
 
     Attributes:
         sent: messages and publications that routers accepted.
@@ -55,30 +54,27 @@ class Applications:
 
     def __init__(
         self,
+        experiment: Experiment,
         workload: Workload,
-        time_scale: float,
         agenda: Agenda,
         handle: Callable[[int, events.Event], None],
         records: ApplicationRecords,
-        content: Content,
-        service_records: RecordSink | None = None,
-        members: Mapping[Place, Member] | None = None,
+        service_records: RecordSink | None,
     ) -> None:
-        self._content = content
-        self._members = {} if members is None else members
+        #: The content type, which unites the subscriptions of an application.
+        self._content = content = CONTENTS[experiment.protocol.covering]()
+        #: Application -> the member of the private network that it is; empty: there is no privacy.
+        self._members = members_of(experiment, workload.applications) if experiment.privacy.on else {}
         self._items = iter(workload.items)
         self._item = next(self._items, None)
-        self._time_scale = time_scale
+        self._time_scale = experiment.virtual_rate
         self._agenda = agenda
         self._handle = handle
         self._records = records
         self._service_records = service_records
         self._start_ns = 0
-        #: The number of each application at its router, from 1 in order of their requests; and the names by
-        #: node and number.
-        self._number_of: dict[Place, int] = {}
-        self._name_of: dict[tuple[int, int], str] = {}
-        self._applications: Counter[int] = Counter()
+        #: Node -> its applications in order of their requests; routers number them from 1.
+        self._numbered: defaultdict[int, list[str]] = defaultdict(list)
         #: Applications that the records name.
         self._connected: set[Place] = set()
         #: Application -> its predicates, if it has had one: that of `set_predicate` under 0, subscriptions
@@ -110,19 +106,13 @@ class Applications:
     ) -> None:
         if isinstance(action, events.ServiceAction):
             self._of_service(node, action)
-        elif isinstance(action, events.Deliver) and self._members:
-            for number in action.apps:
-                self._opened((node, self._name_of[node, number]), action)
         elif isinstance(action, events.Deliver):
-            self.delivered += len(action.apps)
-            now_ns = EPOCH_NS + self._agenda.now
             for number in action.apps:
-                app = self._name_of[node, number]
-                self._records.delivered(now_ns, node, app, action.source, action.seq)
+                self._delivered((node, self._name(node, number)), action)
         elif isinstance(action, events.Accepted):
             self.sent += 1
             answer = {"source": action.source, "seq": action.seq}
-            place = node, self._name_of[node, action.app]
+            place = node, self._name(node, action.app)
             self._served(place, {"op": "send_message", "attributes": self._pending}, answer)
         else:
             raise RunError(f"node {node}: request refused: {action.reason}")
@@ -136,16 +126,17 @@ class Applications:
             self._registered = action.subscription
         if self._service_records is not None and (record := action.record()) is not None:
             number = action.application
-            app = None if number is None else self._name_of.get((node, number))
+            app = None if number is None else self._name(node, number)
             self._service_records(EPOCH_NS + self._agenda.now, node, app, record)
 
     def _number(self, place: Place) -> int:
-        if place not in self._number_of:
-            node, app = place
-            self._applications[node] += 1
-            self._number_of[place] = self._applications[node]
-            self._name_of[node, self._number_of[place]] = app
-        return self._number_of[place]
+        node, app = place
+        if app not in self._numbered[node]:
+            self._numbered[node].append(app)
+        return self._numbered[node].index(app) + 1
+
+    def _name(self, node: int, number: int) -> str:
+        return self._numbered[node][number - 1]
 
     def _next(self) -> None:
         """Plays every item that is due and schedules the next item."""
@@ -157,16 +148,17 @@ class Applications:
             self._item = next(self._items, None)
             item.perform(self)
 
-    def _opened(self, place: Place, action: events.Deliver) -> None:
-        """Opens a message that the router delivered, and records whether the member keeps it."""
-        assert isinstance(action.message, BloomMessage)
-        now_ns = EPOCH_NS + self._agenda.now
-        opened = self._members[place].open(action.message)
-        if isinstance(opened, Discard):
-            self._records.discarded(now_ns, *place, action.source, action.seq, opened)
-        else:
-            self.delivered += 1
-            self._records.delivered(now_ns, *place, action.source, action.seq)
+    def _delivered(self, place: Place, action: events.Deliver) -> None:
+        """Records a message that the router delivered; a member opens it, and may discard it."""
+        delivery = EPOCH_NS + self._agenda.now, *place, action.source, action.seq
+        if self._members:
+            assert isinstance(action.message, BloomMessage)
+            opened = self._members[place].open(action.message)
+            if isinstance(opened, Discard):
+                self._records.discarded(*delivery, opened)
+                return
+        self.delivered += 1
+        self._records.delivered(*delivery)
 
     # The requests (`Item.perform`).
 

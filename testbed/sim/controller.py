@@ -11,11 +11,13 @@ from pathlib import Path
 
 from captures.rundir.controller import ControllerLog
 from router.protocol.core.layers import Verifier
+from router.protocol.options import SCHEMES
 from router.wire.frames import Frame
 from router.wire.header import HOST_PORT
 from testbed.controller import events
 from testbed.controller.distribution import Distribution
 from testbed.controller.trees import LAYERS, broadcast_tables
+from testbed.experiments.config import Experiment
 from testbed.experiments.events import Ends
 from testbed.experiments.events.network import NetworkState
 from testbed.sim import EPOCH_NS, NS, Agenda, Alarm
@@ -31,29 +33,26 @@ class SimulatedController:
     """Drives `Distribution`.
 
     Args:
-        subtrees: routers need to know the nodes in their subtrees.
         heard: is called with the name of every event that the controller logs.
         verifier: has the public keys of the routers; None: their frames have no signatures.
     """
 
     def __init__(
         self,
-        topology: Topology,
-        layer: str,
-        subtrees: bool,
+        experiment: Experiment,
         agenda: Agenda,
         fabric: Fabric,
         log_path: Path,
         heard: Callable[[str], None],
-        verifier: Verifier | None = None,
+        verifier: Verifier | None,
     ) -> None:
-        self._topology = topology
-        self._trees = LAYERS[layer]
-        self._subtrees = subtrees
+        self._topology = experiment.topology
+        self._trees = LAYERS[experiment.broadcast.layer]
+        self._subtrees = SCHEMES[experiment.routing.scheme].needs_subtrees
         self._agenda = agenda
         self._fabric = fabric
         self._heard = heard
-        self._machine = Distribution(topology, verifier=verifier)
+        self._machine = Distribution(experiment.topology, verifier=verifier)
         self._log = ControllerLog(log_path, buffered=True)
         self._alarm = Alarm(agenda, lambda: self._handle(events.Tick()))
 

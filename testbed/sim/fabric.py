@@ -84,7 +84,7 @@ class Fabric:
             self._guards.append(guards(CONTROLLER_SOURCE))
             for guard in self._guards:
                 guard.neighbours = lambda: range(len(topology.nodes))
-        self._to_controller: Callable[[int, Frame], None] | None = None
+        self._to_controller: Callable[[int, Frame], None]
         self.under_way = 0
         self.moved_ns = 0
 
@@ -218,7 +218,6 @@ class Fabric:
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
         self.under_way -= 1
-        assert self._to_controller is not None
         self._to_controller(node, frame)
 
     def _arrive_from_controller(self, node: int, frame: Frame) -> None:

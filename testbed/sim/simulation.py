@@ -17,7 +17,7 @@ from captures.rundir.measures import ROUTERS, SIMULATION, SWITCHES, TIMINGS, Sim
 from captures.rundir.routing_tables import write_routing_tables
 from router.predicates.printer import format_filter
 from router.protocol.events import Event, Settle, Started
-from router.protocol.options import CONTENTS, SCHEMES, SERVICES
+from router.protocol.options import SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import RecordFile
@@ -26,7 +26,6 @@ from testbed.experiments.config import Experiment
 from testbed.experiments.events.network import at_worst, steps_of
 from testbed.experiments.events.parts import PartFault
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.keys import members_of
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from testbed.sim import EPOCH_NS, NS, Agenda
@@ -126,14 +125,7 @@ class Simulation:
         verifier = verifier_of(security, run)
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed, guards)
         self.controller = SimulatedController(
-            topology,
-            experiment.broadcast.layer,
-            SCHEMES[experiment.routing.scheme].needs_subtrees,
-            self.agenda,
-            self.fabric,
-            run.controller_log,
-            self._controller_said,
-            verifier,
+            experiment, self.agenda, self.fabric, run.controller_log, self._controller_said, verifier
         )
         run.applications_folder.mkdir()
         self._records: list[RecordFile] = []
@@ -145,14 +137,7 @@ class Simulation:
             self._records.append(file)
             service_records = file.write
         self.applications = Applications(
-            self.workload,
-            experiment.virtual_rate,
-            self.agenda,
-            self._handle,
-            records,
-            CONTENTS[experiment.protocol.covering](),
-            service_records,
-            members_of(experiment, self.workload.applications) if experiment.privacy.on else None,
+            experiment, self.workload, self.agenda, self._handle, records, service_records
         )
         options = experiment.router_options
         self.routers = [

@@ -48,8 +48,8 @@ class Capture:
         captured: Ethernet frames so far.
     """
 
-    def __init__(self, path: Path, limit: int) -> None:
-        self._path = path
+    def __init__(self, identity: CaptureIdentity, device: str, path: Path, limit: int) -> None:
+        self.identity, self.device, self.path = identity, device, path
         self._waiting = bytearray(FILE_HEADER)
         self._limit = limit
         self.captured = 0
@@ -64,7 +64,7 @@ class Capture:
         if not self._waiting:
             return
         # Opened for each write: a large network has more captures than a process may open files.
-        with self._path.open("ab") as file:
+        with self.path.open("ab") as file:
             file.write(self._waiting)
         self._waiting = bytearray()
 
@@ -82,26 +82,25 @@ class Captures:
 
     def __init__(self, topology: Topology, run: RunLayout, kept: Kept = "all") -> None:
         self._run = run
-        self._limit = max(_WRITE_BYTES, _BUFFER_BYTES // (len(topology.links) + len(topology.nodes)))
-        #: Each with its identity and device, links before hosts.
-        self._kept: list[tuple[CaptureIdentity, str, Capture]] = []
+        limit = max(_WRITE_BYTES, _BUFFER_BYTES // (len(topology.links) + len(topology.nodes)))
+
+        def capture(identity: CaptureIdentity, device: str) -> Capture:
+            return Capture(identity, device, run.capture(identity.name), limit)
+
         self.links = {
-            link.index: self._capture(link_identity(link), f"s{link.u}-e{link.u_port}")
+            link.index: capture(link_identity(link), f"s{link.u}-e{link.u_port}")
             for link in topology.links
             if kept != "none"
         }
         self.hosts = {
-            node.id: self._capture(host_identity(node.id), f"s{node.id}-h")
+            node.id: capture(host_identity(node.id), f"s{node.id}-h")
             for node in topology.nodes
             if kept == "all"
         }
-
-    def _capture(self, identity: CaptureIdentity, device: str) -> Capture:
-        self._kept.append((identity, device, Capture(self._run.capture(identity.name), self._limit)))
-        return self._kept[-1][2]
+        self._all = (*self.links.values(), *self.hosts.values())
 
     def flush(self) -> None:
-        for _, _, capture in self._kept:
+        for capture in self._all:
             capture.flush()
 
     def finish(self) -> None:
@@ -109,14 +108,14 @@ class Captures:
         self.flush()
         files = [
             CapturedFile(
-                identity,
-                self._run.relative(self._run.capture(identity.name)),
-                device,
-                captured=capture.captured,
-                received_by_filter=capture.captured,
+                each.identity,
+                self._run.relative(each.path),
+                each.device,
+                captured=each.captured,
+                received_by_filter=each.captured,
                 dropped_by_kernel=0,
             )
-            for identity, device, capture in self._kept
+            for each in self._all
         ]
         write_captures(self._run.captures, files)
 
