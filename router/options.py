@@ -172,6 +172,11 @@ def seconds(default: _T, doc: str, **declared: Any) -> _T:
     )
 
 
+def percent(default: _T, doc: str, **declared: Any) -> _T:
+    """Returns a `setting` of percent, 0 to 100 unless `declared` says otherwise."""
+    return setting(default, doc, **{"low": 0, "high": 100, "unit": Unit.PERCENT, **declared})
+
+
 @dataclass(frozen=True, slots=True)
 class NoOptions:
     """The options of a scheme or a service that has none."""

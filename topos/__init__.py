@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from router.options import Option, Unit, option, options_of, setting
+from router.options import Option, Unit, option, options_of, percent, setting
 
 #: A link with a bandwidth is a token bucket (TBF), emulated and simulated: bytes that may leave at once, at
 #: least one full frame, and the longest wait of a frame, in seconds.
@@ -35,15 +35,11 @@ class Node:
     name: str | None = setting(None, "Name of the node, by which links and events may name it.")
 
 
-def _share(doc: str) -> float | None:
-    return setting(None, doc, low=0, high=100, unit=Unit.PERCENT)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LinkProperties:
     """[links]: for links that declare nothing of their own."""
 
-    loss_percent: float | None = _share("Frames lost in each direction, at random.")
+    loss_percent: float | None = percent(None, "Frames lost in each direction, at random.")
     bandwidth_mbps: float | None = setting(
         None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND
     )
@@ -53,8 +49,10 @@ class LinkProperties:
     jitter_ms: float | None = setting(
         None, "Greatest deviation from `delay_ms`, at random; at most it.", low=0, unit=Unit.MILLISECONDS
     )
-    reorder_percent: float | None = _share("Frames that are not delayed, and so overtake; needs `delay_ms`.")
-    duplicate_percent: float | None = _share("Frames that arrive twice, at random.")
+    reorder_percent: float | None = percent(
+        None, "Frames that are not delayed, and so overtake; needs `delay_ms`."
+    )
+    duplicate_percent: float | None = percent(None, "Frames that arrive twice, at random.")
 
 
 #: The properties of a link that a run may change while it is in use.

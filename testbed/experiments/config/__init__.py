@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
-from router.options import Option, Unit, option, options_of, seconds, setting
+from router.options import Option, Unit, option, options_of, percent, seconds, setting
 from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
@@ -122,21 +122,13 @@ class WorkloadOptions:
     applications_per_node: int = setting(
         1, "Applications on each drawn node, each with predicates and messages of its own.", low=1, high=100
     )
-    senders_percent: float = setting(
-        20.0, "Nodes that send, drawn at random.", low=0, high=100, unit=Unit.PERCENT
-    )
-    receivers_percent: float = setting(
-        75.0, "Nodes that receive, drawn at random.", low=0, high=100, unit=Unit.PERCENT
-    )
+    senders_percent: float = percent(20.0, "Nodes that send, drawn at random.")
+    receivers_percent: float = percent(75.0, "Nodes that receive, drawn at random.")
     messages_per_minute: float = setting(
         3.0, "Rate of each sender (Poisson).", low=0, above_low=True, unit=Unit.PER_MINUTE
     )
-    changing_receivers_percent: float = setting(
-        50.0,
-        "Receivers whose predicates change; those of the others stay the same.",
-        low=0,
-        high=100,
-        unit=Unit.PERCENT,
+    changing_receivers_percent: float = percent(
+        50.0, "Receivers whose predicates change; those of the others stay the same."
     )
     predicate_change_interval_s: float = seconds(
         1200.0, "Mean time between two changes of a changing receiver (Poisson).", above_low=True
@@ -173,13 +165,8 @@ class WorkloadOptions:
         "File of attributes, in the place of the testbed's own vocabulary (docs/how-to/workloads.md).",
         path=True,
     )
-    selectivity_percent: float | None = setting(
-        None,
-        "Share of the messages that each predicate selects; needs a schema.",
-        low=0,
-        above_low=True,
-        high=100,
-        unit=Unit.PERCENT,
+    selectivity_percent: float | None = percent(
+        None, "Share of the messages that each predicate selects; needs a schema.", above_low=True
     )
     trace: str | None = setting(
         None,
@@ -259,7 +246,6 @@ class SecurityOptions:
         "made from the seed.",
         path=True,
     )
-
     signing_keys: str | None = setting(
         None,
         "Folder of the signing keys of mode `signed` (`cbcb keys issuers`), from which those of the run "
