@@ -21,9 +21,9 @@ from router.options import Option, options_of
 from topos import PROPERTIES, LinkSpec, Node, Topology, TopologyError, checked, unknown
 from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, build
 
-#: File name suffixes that `load` knows.
-#: Those whose readers take bytes: some declare an encoding.
+#: Suffixes of files whose readers take bytes, since some declare an encoding.
 _GRAPHS = (".graphml", ".gml", ".xml", ".txt", ".cch", ".intra")
+#: Suffixes that `load` knows.
 SUFFIXES = (".toml", ".brite", *_GRAPHS, ".json")
 _TOP_KEYS = ("name", "node", "link")
 #: The keys of [[node]].
@@ -67,12 +67,14 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
         text = data.decode("utf-8-sig")
         if suffix == ".brite":
             return read_brite(path.stem, text, keep_properties=keep_properties)
-        return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
+        return from_json(text) if suffix == ".json" else from_table(path.stem, tomllib.loads(text), text)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise TopologyError(f"{path}: cannot be read: {reason}") from error
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise TopologyError(f"{path}: not valid TOML: {error}") from error
     except RecursionError as error:
         raise TopologyError(f"{path}: is nested too deeply") from error
 
@@ -81,14 +83,11 @@ def to_json(topology: Topology) -> str:
     """The text of the topology of a run folder (docs/reference/run-folder.md)."""
     document = asdict(topology)
     del document["notes"]
-    for node in document["nodes"]:
-        if node["name"] is None:
-            del node["name"]
     document["links"] = [{key: getattr(link, key) for key in JSON_LINK_KEYS} for link in topology.links]
-    for link in document["links"]:
-        for key in ("jitter_ms", "reorder_percent", "duplicate_percent"):
-            if link[key] is None:
-                del link[key]
+    for entry in (*document["nodes"], *document["links"]):
+        for key in ("name", "jitter_ms", "reorder_percent", "duplicate_percent"):
+            if entry.get(key, "") is None:
+                del entry[key]
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -181,14 +180,6 @@ def _numbered(where: str, entry: Mapping[str, Any], ids: Mapping[str, int]) -> d
     return found
 
 
-def _from_toml(stem: str, text: str) -> Topology:
-    try:
-        document = tomllib.loads(text)
-    except ValueError as error:
-        raise TopologyError(f"not valid TOML: {error}") from error
-    return from_table(stem, document, text)
-
-
 def _tables(document: Mapping[str, Any], key: str, where: str = "") -> list[dict[str, Any]]:
     entries = document.get(key, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -245,19 +236,16 @@ def values_of(
         TopologyError: a key is unknown or missing, or a value is not valid.
     """
     declared = {option.key: option for option in options}
-    _check_keys(where, entry, [*declared, *others])
+    known = [*declared, *others]
+    for key in entry:
+        if key not in known:
+            raise TopologyError(f"{where}: {unknown('key', key, known)}")
     for option in options:
         if option.required and entry.get(option.key) is None:
             raise TopologyError(f"{where}: {option.key} is missing; expected {option.expected}")
     # JSON has null.
     given = {key: value for key, value in entry.items() if key in declared and value is not None}
     return {key: checked(f"{where}: ", declared[key], value) for key, value in given.items()}
-
-
-def _check_keys(where: str, entry: Mapping[str, Any], known: Collection[str]) -> None:
-    for key in entry:
-        if key not in known:
-            raise TopologyError(f"{where}: {unknown('key', key, known)}")
 
 
 _SECTION = re.compile(r"(Nodes|Edges)\s*:\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
