@@ -17,17 +17,7 @@ from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts, privacy_conflict
 from router.registry import PackageError
 from testbed.experiments import drawing
-from testbed.experiments.config import (
-    AUTO,
-    NAMED,
-    SECTIONS,
-    TOP_LEVEL,
-    Experiment,
-    ProtocolOptions,
-    ServiceOptions,
-    WorkloadOptions,
-    field_of,
-)
+from testbed.experiments.config import AUTO, NAMED, SECTIONS, TOP_LEVEL, Experiment, WorkloadOptions, field_of
 from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.schema import ExperimentError, Problems, read_fields, toml_value
@@ -106,7 +96,7 @@ def load_experiment(
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
-    _check_served(problems, values["service"], protocol, scheme, workload, events)
+    _check_served(problems, values, events)
     for problem in check_switches(events):
         problems.add("events", "", problem)
     if topology is not None:
@@ -211,18 +201,12 @@ def _named(problems: Problems, section: str, table: Mapping[str, Any], options: 
     return options(name, of_kind(**_read_options(problems, section, others, of_kind, folder)))
 
 
-def _check_served(
-    problems: Problems,
-    service: ServiceOptions,
-    protocol: ProtocolOptions,
-    scheme: str,
-    workload: WorkloadOptions | None,
-    events: Iterable[Event],
-) -> None:
+def _check_served(problems: Problems, values: Mapping[str, Any], events: Iterable[Event]) -> None:
     """Refuses a workload, and events of applications, that the service does not serve."""
-    served = service.commands(protocol.covering, scheme)
+    service, scheme = values["service"], values["routing"].scheme
+    served = service.commands(values["protocol"].covering, scheme)
     missing = [command for command in ("set_predicate", "send_message") if command not in served]
-    if workload is not None and missing:
+    if values["workload"] is not None and missing:
         text = (
             f'"{service.kind}" has no {missing[0]}, which [workload] asks for; expected [workload.attention]'
         )

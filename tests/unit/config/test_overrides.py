@@ -13,7 +13,7 @@ from testbed.experiments.config.topology import parse_topology_argument, parse_v
 from testbed.support.errors import InputError
 from tests.support.cases import cases_beside
 from topos import Topology
-from topos.generators import grid, ring, tree, waxman
+from topos.generators import grid, tree, waxman
 from topos.loaders import load
 
 _CASES = cases_beside(__file__)
@@ -86,7 +86,6 @@ def test_keys_that_cannot_be_set(path: Path, key: str, message: str) -> None:
     [
         ("waxman,20,5,beta=0.3", waxman(20, 5, beta=0.3)),
         ("waxman,20,cost=unit,seed=5,beta=0.2", waxman(20, 5, cost="unit")),
-        ("ring,5", ring(5)),
         ("dfn", load(str(shipped("topologies")["dfn"]))),
         ("grid, 3, 4", grid(3, 4)),
         ("tree,fanout=3,depth=2", tree(2, 3)),
