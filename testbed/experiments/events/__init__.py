@@ -34,10 +34,12 @@ class Event:
     Attributes:
         action: name of the class in experiment files.
         doc: a sentence for the documents.
+        lasts: the field with the time from `at_s` to the last part of the event; empty: there is one part.
     """
 
     action: ClassVar[str]
     doc: ClassVar[str]
+    lasts: ClassVar[str] = ""
 
     at_s: float = field(
         metadata=option("Time of the event.", low=0, high=SECONDS_MAX, unit=Unit.EXPERIMENT_SECONDS)
@@ -46,7 +48,7 @@ class Event:
     @property
     def ends_s(self) -> float:
         """Time at which the last part of the event happens, in experiment seconds."""
-        return self.at_s
+        return self.at_s + float(getattr(self, self.lasts, 0.0))
 
     def check(self, topology: Topology) -> Iterator[Problem]:  # noqa: ARG002 - for subclasses
         """Yields what is wrong with the event in this topology."""
@@ -105,11 +107,9 @@ class OfLink(Event):
 
 @dataclass(frozen=True)
 class OfLinkForAWhile(OfLink):
-    down_s: float = field(metadata=duration("How long the link is down."))
+    lasts = "down_s"
 
-    @property
-    def ends_s(self) -> float:
-        return self.at_s + self.down_s
+    down_s: float = field(metadata=duration("How long the link is down."))
 
 
 @dataclass(frozen=True)

@@ -29,22 +29,18 @@ class PartFault(Event):
 class Stop(PartFault):
     """A part is stopped for a while, and nothing of it is lost."""
 
-    for_s: float = field(metadata=duration("How long the process is stopped."))
+    lasts = "for_s"
 
-    @property
-    def ends_s(self) -> float:
-        return self.at_s + self.for_s
+    for_s: float = field(metadata=duration("How long the process is stopped."))
 
 
 @dataclass(frozen=True)
 class Restart(PartFault):
     """A part is killed, and started again after a while."""
 
-    away_s: float = field(metadata=duration("Time from the kill to the start."))
+    lasts = "away_s"
 
-    @property
-    def ends_s(self) -> float:
-        return self.at_s + self.away_s
+    away_s: float = field(metadata=duration("Time from the kill to the start."))
 
 
 @dataclass(frozen=True)
