@@ -26,7 +26,7 @@ from router.records.applications import ApplicationRecords
 from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
 from router.runtime.commands import Command
-from testbed.experiments.events import APPLICATION, Place
+from testbed.experiments.events import Place
 from testbed.experiments.workload import Item, Workload
 from testbed.support.errors import RunError
 from testbed.support.usage import allow_open_files
@@ -72,8 +72,7 @@ class Driver:
 
     Args:
         sockets: application sockets by node.
-        applications: the applications to run, such as `Workload.applications`; a node alone stands for its
-            application `workload`.
+        applications: the applications to run, such as `Workload.applications`.
         private: application -> its private side; None: routers read predicates and messages.
 
     Raises:
@@ -83,7 +82,7 @@ class Driver:
     def __init__(
         self,
         sockets: Mapping[int, Path],
-        applications: Iterable[Place | int],
+        applications: Iterable[Place],
         private: Mapping[Place, PrivateApplication] | None = None,
     ) -> None:
         self._private = {} if private is None else private
@@ -94,7 +93,7 @@ class Driver:
         #: Applications that are not connected: their router was killed, or they were (`gone`).
         self._away: set[Place] = set()
         self._gone: set[Place] = set()
-        wanted = sorted({(each, APPLICATION) if isinstance(each, int) else each for each in applications})
+        wanted = sorted(applications)
         missing = sorted({node for node, _ in wanted if node not in sockets})
         if missing:
             raise RunError(f"no application socket for node {', '.join(map(str, missing))}")

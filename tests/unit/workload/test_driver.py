@@ -31,6 +31,7 @@ from router.protocol.events import (
 )
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
+from testbed.experiments.events import APPLICATION
 from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.driver import Driver, TimedAction
 from testbed.results.oracle.decide import judge
@@ -286,7 +287,7 @@ def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
 
 
 def test_stop_ends_a_play_early(network: IdealNetwork, tmp_path: Path) -> None:
-    with closing(Driver(network.sockets, [0])) as driver:
+    with closing(Driver(network.sockets, [(0, APPLICATION)])) as driver:
         timer = threading.Timer(0.3, driver.stop)
         timer.start()
         started = time.monotonic()
@@ -311,7 +312,7 @@ def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
 def test_a_refusal_is_an_error_with_its_reason(network: IdealNetwork) -> None:
     network.refuse = "too large"
     with (
-        closing(Driver(network.sockets, [3])) as driver,
+        closing(Driver(network.sockets, [(3, APPLICATION)])) as driver,
         pytest.raises(RunError, match=r"node 3: send_message refused: .*too large"),
     ):
         driver.play(Workload((send(0, 3, a=1),)), ExperimentClock(1), duration_s=1)
@@ -319,15 +320,15 @@ def test_a_refusal_is_an_error_with_its_reason(network: IdealNetwork) -> None:
 
 def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no application socket for node 7, 9"):
-        Driver(network.sockets, [1, 7, 9])
+        Driver(network.sockets, [(node, APPLICATION) for node in (1, 7, 9)])
     with pytest.raises(RunError, match=r"node 1: .*No such file"):
-        Driver({1: tmp_path / "absent.sock"}, [1])
+        Driver({1: tmp_path / "absent.sock"}, [(1, APPLICATION)])
     with pytest.raises(RunError, match=r"node 1: the router at .* is that of node 0"):
-        Driver({1: network.sockets[0]}, [1])
+        Driver({1: network.sockets[0]}, [(1, APPLICATION)])
 
 
 def test_leaving_withdraws_the_predicates(network: IdealNetwork, tmp_path: Path) -> None:
-    with closing(Driver(network.sockets, [0, 1])) as driver:
+    with closing(Driver(network.sockets, [(0, APPLICATION), (1, APPLICATION)])) as driver:
         driver.play(Workload((want(0, 1, "a = 1"),)), ExperimentClock(100), duration_s=1)
     network.stop()
     assert [(e["node"], e["event"]) for e in application_events(tmp_path)][-1] == (1, "disconnect")
