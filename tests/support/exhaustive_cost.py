@@ -13,5 +13,6 @@ def cost_of(demand: Demand, forest: Forest) -> Cost:
         (each.at_s, each.at_s + each.subscription.lifetime_s, each.subscription.event, each.subscription.node)
         for each in demand.registrations()
     ]
-    uploads = ((upload.at_s, upload.node, (upload.event,)) for upload in demand.uploads())
+    published = ((each.at_s, each.node, each.attributes or {}) for each in demand.published("publish"))
+    uploads = ((at_s, node, [int(attributes["event"])]) for at_s, node, attributes in published)
     return exhaustive_cost(lifetimes, uploads, forest)

@@ -113,10 +113,8 @@ class Registration(NamedTuple):
     round: int
 
 
-class Upload(NamedTuple):
-    at_s: float
-    node: int
-    event: int
+#: Name of the attribute that holds the number of the event.
+EVENT = "event"
 
 
 class Demand:
@@ -157,28 +155,31 @@ class Demand:
         due = [each for each in every if each.at_s <= self.duration_s]
         yield from sorted(due, key=lambda each: (each.at_s, each.subscription.number))
 
-    def uploads(self) -> Iterator[Upload]:
-        """Yields the publications, at a constant rate; event and node of each are drawn."""
-        count = self._options.publications
-        interval_s = self.duration_s / count if count else 0.0
-        random = self._stream("publishing routers")
-        nodes = self._nodes
-        for number, event in enumerate(self._picks()):
-            # The middle of an interval: no publication falls on a registration at second 0.
-            yield Upload(round((number + 0.5) * interval_s, _DIGITS), int(random.random() * nodes), event)
+    def published(self, action: str) -> Iterator[Item]:
+        """Yields the publications as requests, at a constant rate; event and node of each are drawn."""
+        options, random = self._options, self._stream("publishing routers")
+        contents = [Message({EVENT: event}) for event in range(options.events)]
+        for at_s, event in zip(self._times(options.publications), self._picks(), strict=True):
+            node = int(random.random() * self._nodes)
+            if at_s <= self.duration_s:
+                yield Item(at_s, node, action, attributes=contents[event])
+
+    def _times(self, count: int) -> Iterator[float]:
+        """Yields times at a constant rate, the middle of an interval each: none is second 0."""
+        interval_s = self.duration_s / max(1, count)
+        for number in range(count):
+            yield round((number + 0.5) * interval_s, _DIGITS)
 
     def _subscribe(self) -> list[Subscription]:
         options, random, renewing = self._options, self._stream("subscriptions"), self._stream("renewals")
-        count = options.subscriptions
-        interval_s = self.duration_s / count if count else 0.0
-        events = random.choices(range(options.events), self.popularities, k=count)
+        events = random.choices(range(options.events), self.popularities, k=options.subscriptions)
         found = []
-        for number, event in enumerate(events):
+        for number, at_s in enumerate(self._times(options.subscriptions)):
+            event = events[number]
             node = random.choice(self.hosts[event])
             rounds = 1
             while renewing.random() < options.refresh_probability:
                 rounds += 1
-            at_s = round((number + 0.5) * interval_s, _DIGITS)
             limits = self._limits(random)
             if at_s < options.subscriptions_from_s:
                 continue
@@ -201,8 +202,7 @@ class Demand:
         left = volumes(self.popularities, options.publications)
         if options.pick == "remaining":
             # Drawing in proportion to what is left is a random permutation of all publications.
-            kind = "H" if options.events <= 65_535 else "L"
-            urn = array(kind, (event for event, volume in enumerate(left) for _ in range(volume)))
+            urn = array("H", (event for event, volume in enumerate(left) for _ in range(volume)))
             for last in range(len(urn) - 1, -1, -1):
                 drawn = int(random.random() * (last + 1))
                 urn[drawn], urn[last] = urn[last], urn[drawn]
@@ -223,10 +223,6 @@ class Demand:
         return Random(f"{self._seed}/attention/{label}")
 
 
-#: Name of the attribute that holds the number of the event.
-EVENT = "event"
-
-
 def predicate_of(event: int) -> str:
     return f"{EVENT} = {event}"
 
@@ -243,13 +239,6 @@ def _subscribed(demand: Demand) -> list[Item]:
             items.append(Item(until_s, each.node, "unsubscribe", subscription=name))
     # Of equal times, the end comes first.
     return sorted(items, key=lambda item: (item.at_s, item.action == "subscribe"))
-
-
-def published(demand: Demand, action: str) -> Iterator[Item]:
-    contents = [Message({EVENT: event}) for event in range(len(demand.popularities))]
-    for upload in demand.uploads():
-        if upload.at_s <= demand.duration_s:
-            yield Item(upload.at_s, upload.node, action, attributes=contents[upload.event])
 
 
 def _registered(demand: Demand) -> Iterator[Item]:

@@ -12,7 +12,7 @@ from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import contents_of
 from testbed.experiments.events import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.experiments.workload import Generated, Item, Workload
-from testbed.experiments.workload.attention import REQUESTS, Demand, published
+from testbed.experiments.workload.attention import REQUESTS, Demand
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.given import given_items
 from testbed.support.errors import InputError
@@ -94,7 +94,7 @@ def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     events.sort(key=_order)
 
     def items() -> Iterator[Item]:
-        return heapq.merge(events, REQUESTS[commands](demand), published(demand, commands[-1]), key=_order)
+        return heapq.merge(events, REQUESTS[commands](demand), demand.published(commands[-1]), key=_order)
 
     nodes = tuple(node.id for node in experiment.topology.nodes)
     return Workload(Generated(items), nodes, tuple(sorted({each.node for each in demand.subscriptions})))

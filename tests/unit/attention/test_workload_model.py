@@ -74,7 +74,7 @@ def test_subscriptions_that_begin_late_come_at_the_same_rate() -> None:
     late = Demand(replace(_SMALL, subscriptions_from_s=60.0), _topology(), 100.0, 7)
     whole = Demand(_SMALL, _topology(), 100.0, 7)
     assert late.subscriptions == whole.subscriptions[120:]
-    assert list(late.uploads()) == list(whole.uploads())
+    assert list(late.published("publish")) == list(whole.published("publish"))
 
 
 def test_subscriptions_and_publications_come_at_constant_rates() -> None:
@@ -82,9 +82,10 @@ def test_subscriptions_and_publications_come_at_constant_rates() -> None:
     times = [each.at_s for each in demand.subscriptions]
     assert len(times) == 200
     assert all(b - a == pytest.approx(0.5) for a, b in pairwise(times))
-    uploads = list(demand.uploads())
+    uploads = list(demand.published("publish"))
     assert all(b.at_s - a.at_s == pytest.approx(0.025, abs=2e-6) for a, b in pairwise(uploads))
-    assert Counter(each.event for each in uploads) == dict(enumerate(volumes(demand.popularities, 4_000)))
+    events = Counter(each.attributes["event"] for each in uploads if each.attributes)
+    assert events == dict(enumerate(volumes(demand.popularities, 4_000)))
     assert {each.node for each in uploads} == set(range(100))
     assert all(each.node in demand.hosts[each.event] for each in demand.subscriptions)
 
@@ -117,9 +118,9 @@ def test_picking_in_proportion_to_what_is_left_is_stationary() -> None:
     shares = {}
     for pick in ("remaining", "uniform"):
         options = replace(_SMALL, publications=20_000, pick=pick)
-        uploads = list(Demand(options, _topology(), 100.0, 3).uploads())
+        uploads = list(Demand(options, _topology(), 100.0, 3).published("publish"))
         assert len(uploads) == 20_000
-        late = Counter(each.event for each in uploads[-2_000:])
+        late = Counter(each.attributes["event"] for each in uploads[-2_000:] if each.attributes)
         shares[pick] = late[0] / 2_000
     expected = popularities(20, 0.7)[0]
     assert shares["remaining"] == pytest.approx(expected, abs=0.03)
