@@ -114,7 +114,7 @@ def sub_command(arguments: Namespace) -> int:
         if not all(limits):
             for predicate in predicates:
                 client.subscribe(predicate)
-            return _print_deliveries(client, arguments.count, arguments.timeout_s, keys=keys)
+            return _print_deliveries(client, arguments, keys=keys)
         for text, predicate in zip(arguments.predicate, predicates, strict=True):
             number = client.register(predicate, *limits)
             put(f"cbcb: subscription {number}, round 0: {text}", file=sys.stderr)
@@ -134,7 +134,7 @@ def sub_command(arguments: Namespace) -> int:
                     left -= 1
             return left == 0
 
-        return _print_deliveries(client, arguments.count, arguments.timeout_s, over)
+        return _print_deliveries(client, arguments, over)
 
 
 def _renew(client: Client, keys: KeyFile) -> None:
@@ -151,18 +151,13 @@ def _renew(client: Client, keys: KeyFile) -> None:
 
 
 def _print_deliveries(
-    client: Client,
-    count: int | None,
-    timeout_s: float | None,
-    over: Callable[[], bool] | None = None,
-    keys: KeyFile | None = None,
+    client: Client, arguments: Namespace, over: Callable[[], bool] | None = None, keys: KeyFile | None = None
 ) -> int:
-    """Prints one message a line until there have been `count`, or the time or all lifetimes are over."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    """Prints one message a line until there have been --count, or the time or all lifetimes are over."""
+    deadline = time.monotonic() + (math.inf if arguments.timeout_s is None else arguments.timeout_s)
     printed = 0
-    while count is None or printed < count:
-        wait_s = math.inf if deadline is None else deadline - time.monotonic()
-        if wait_s <= 0:
+    while arguments.count is None or printed < arguments.count:
+        if (wait_s := deadline - time.monotonic()) <= 0:
             break
         if keys is not None:
             _renew(client, keys)
@@ -179,4 +174,4 @@ def _print_deliveries(
         put(f"{name} {format_message(Message(delivery.attributes))}")
         sys.stdout.flush()
         printed += 1
-    return 0 if count is None or printed == count else 1
+    return 0 if arguments.count in (None, printed) else 1
