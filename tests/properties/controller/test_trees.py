@@ -11,14 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from router.wire.frames import BroadcastTable
 from testbed.controller.classes import NO_PARENT, _keys, hops_of
-from testbed.controller.trees import (
-    LAYERS,
-    Forest,
-    Tree,
-    broadcast_tables,
-    hops_on_trees,
-    spt_trees,
-)
+from testbed.controller.trees import LAYERS, Forest, Tree, broadcast_tables, hops_on_trees, spt_trees
 from tests.support.costs import calls_of, memory_of
 from tests.support.tree_entries import TreeEntry, entries_of, sources_of
 from topos import LinkSpec, Node, Topology
