@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from captures.rundir import RunLayout
 from router.protocol import events
 from router.protocol.core.layers import Verifier, make_router
-from router.protocol.options import RouterOptions
 from router.wire.frames import COUNTER_BITS
-from testbed.experiments.config import SecurityOptions
+from testbed.experiments.config import Experiment, SecurityOptions
 from testbed.sim import Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
@@ -25,8 +24,9 @@ INCARNATION = 1
 class SimulatedRouter:
     """A router in virtual time.
 
+    Its jitter is that of the emulated router.
+
     Args:
-        seed: of the experiment; the router's jitter is that of the emulated router.
         sink: handles the actions for the application, with the node.
         verifier: verifies the signatures of others; None: frames need none.
     """
@@ -34,15 +34,15 @@ class SimulatedRouter:
     def __init__(
         self,
         node: int,
-        options: RouterOptions,
-        seed: int,
+        experiment: Experiment,
         agenda: Agenda,
         fabric: Fabric,
         sink: Callable[[int, Any], None],
-        verifier: Verifier | None = None,
+        verifier: Verifier | None,
     ) -> None:
         self.node = node
-        self.router = make_router(node, options, None, INCARNATION, Random(f"{seed}/{node}"), verifier)
+        jitter = Random(f"{experiment.seed}/{node}")
+        self.router = make_router(node, experiment.router_options, None, INCARNATION, jitter, verifier)
         self.core = self.router.core
         self._agenda = agenda
         self._fabric = fabric

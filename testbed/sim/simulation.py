@@ -139,12 +139,8 @@ class Simulation:
         self.applications = Applications(
             experiment, self.workload, self.agenda, self._handle, records, service_records
         )
-        options = experiment.router_options
         self.routers = [
-            SimulatedRouter(
-                *(node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell),
-                verifier=verifier,
-            )
+            SimulatedRouter(node.id, experiment, self.agenda, self.fabric, self.applications.tell, verifier)
             for node in topology.nodes
         ]
         self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
@@ -386,7 +387,7 @@ class Experiment:
     )
     record: bool = setting(True, "Emulated routers record their input and their answers, for `cbcb replay`.")
 
-    @property
+    @cached_property
     def router_options(self) -> RouterOptions:
         """The options of every router, in emulation and simulation alike."""
         return RouterOptions(
