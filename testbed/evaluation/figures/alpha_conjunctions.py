@@ -102,15 +102,13 @@ def implies() -> Bools:
     return found
 
 
-def _blocks(found: Bools, size: int) -> list[list[Bools]]:
+def _blocks(found: Bools, size: int) -> Bools:
+    """Returns a view [operators, operators, size, size]."""
     count = len(found) // size
-    return [
-        [found[size * a : size * (a + 1), size * b : size * (b + 1)] for b in range(count)]
-        for a in range(count)
-    ]
+    return found.reshape(count, size, count, size).swapaxes(1, 2)
 
 
-def _order(found: list[list[Bools]], size: int, equal: int, less: int, greater: int) -> None:
+def _order(found: Bools, size: int, equal: int, less: int, greater: int) -> None:
     row, column = np.arange(size)[:, None], np.arange(size)[None, :]
     found[equal][equal][:] = row == column
     found[equal][less][:] = row < column

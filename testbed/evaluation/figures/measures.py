@@ -21,8 +21,8 @@ from testbed.experiments.config import Experiment
 from testbed.sim.wires import HOP_NS
 
 
-def _pairs(curve: pa.Table) -> list[tuple[float, float]]:
-    return list(zip(curve["t_s"].to_pylist(), curve["fraction"].to_pylist(), strict=True))
+def _pairs(curve: pa.Table, column: str = "fraction") -> list[tuple[float, float]]:
+    return list(zip(curve["t_s"].to_pylist(), curve[column].to_pylist(), strict=True))
 
 
 def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         second = experiment_seconds(run.inputs.clock, column)
         return f"{second} >= {from_s} and {second} < {end_s}"
 
-    curve = "select t_s, ra_fraction as fraction from control_share_curve"
+    curve = _pairs(run.table("control_share_curve"), "ra_fraction")
     row = run.sql(
         f"select avg((type = 'RA')::int) filter ({within('time_ns')}) as share, "
         f"avg((type = 'RA')::int) filter ({within('time_ns', 120)}) as share_after_first_window "
@@ -113,16 +113,15 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "issued_per_s": issued / (end_s - 600),
         "missed": missed,
         # A window is named by its end.
-        "curve": [(t, share) for t, share in _pairs(run.sql(curve)) if t <= end_s],
+        "curve": [(t, share) for t, share in curve if t <= end_s],
     }
 
 
 def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Figure 14: SRs and URs on links a second, in all and over 240 s; a fragmented one counts once."""
-    clock = run.inputs.clock
-    second = experiment_seconds(clock, "time_ns")
+    second = experiment_seconds(run.inputs.clock, "time_ns")
     source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
-    times = run.sql(f"select {second} as t from {source} order by t")["t"].to_pylist()
+    times = run.sql(f"select {second} as t from {source}")["t"].to_pylist()
     # A whole number of periods of 480 and of 600 s.
     span = 2400.0
     halves = [sum(begin <= t < begin + span for t in times) / span for begin in (0.0, span)]
