@@ -74,25 +74,15 @@ class Advertisements(Reproduction, page="ra"):
                 results.differences(own, "share", results.beside(own, changes="every 10 min"))
                 for own in (case, results.beside(case, variant=_FREE))
             )
-            yield Statement.by_interval(
-                f"{where}: 5 and 10 min nearly equal (at most 15 points apart)",
-                "less than in proportion to the changes",
-                apart.values(),
-                *(-0.15, 0.15),
-            )
-            yield Statement.by_interval(
-                f"{where}: nearer than without the limit",
-                "above 0",
-                [free[seed] - with_limit for seed, with_limit in apart.items() if seed in free],
-                0,
-            )
+            text = f"{where}: 5 and 10 min nearly equal (at most 15 points apart)"
+            predicted = "less than in proportion to the changes"
+            yield Statement.by_interval(text, predicted, apart.values(), -0.15, 0.15)
+            nearer = [free[seed] - with_limit for seed, with_limit in apart.items() if seed in free]
+            text = f"{where}: nearer than without the limit"
+            yield Statement.by_interval(text, "above 0", nearer, 0)
             if not variant:
-                yield Statement.by_interval(
-                    f"{layer}, no limit: 5 and 10 min not nearly equal (more than 15 points apart)",
-                    "in proportion to the changes",
-                    free.values(),
-                    0.15,
-                )
+                text = f"{layer}, no limit: 5 and 10 min not nearly equal (more than 15 points apart)"
+                yield Statement.by_interval(text, "in proportion to the changes", free.values(), 0.15)
         for case in results:
             if case.facts["changes"] != _STILL:
                 yield from _of_changing(results, case)

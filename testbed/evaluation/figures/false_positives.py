@@ -85,12 +85,9 @@ class FalsePositives(Reproduction, page="fp"):
             yield from _of_policies(results, f"{layer}, predicates {_CHANGING}", cases)
             for strict in results.where(layer=layer, variant=_STRICT):
                 amended = results.beside(strict, variant="")
-                yield Statement.by_interval(
-                    f"{strict.label}: false positives as with `pif` (at most 1 point apart)",
-                    "equal, or less by what is missed",
-                    results.differences(strict, "steady", amended).values(),
-                    *(-0.01, 0.01),
-                )
+                text = f"{strict.label}: false positives as with `pif` (at most 1 point apart)"
+                more = results.differences(strict, "steady", amended).values()
+                yield Statement.by_interval(text, "equal, or less by what is missed", more, -0.01, 0.01)
                 yield Statement(
                     f"{strict.label}: deliveries missed",
                     "some: a UR alone replaces p_i" if layer == "spt" else "fewer than on `spt`",
@@ -145,7 +142,8 @@ def _of_case(results: Results, case: Case) -> list[Statement]:
             f"{case.label}: about 10 % in steady state (5 to 15 %)",
             f"floor {results.band(case, 'floor', 100)} %",
             results.values(case, "steady"),
-            *(0.05, 0.15),
+            0.05,
+            0.15,
             unit="%",
         ),
         Statement.by_interval(
@@ -160,18 +158,11 @@ def _of_case(results: Results, case: Case) -> list[Statement]:
 def _of_policies(results: Results, where: str, cases: Mapping[str, Case]) -> Iterator[Statement]:
     """The statements on the policies of a layer, and on the controls."""
     fast, never = cases[_FAST], cases[_NEVER]
-    yield Statement.by_interval(
-        f"{where}, {_FAST}: constant (the halves of the steady state differ by at most 2 points)",
-        "0",
-        results.values(fast, "drift"),
-        *(-0.02, 0.02),
-    )
-    yield Statement.by_interval(
-        f"{where}, {_NEVER}: not constant (the second half is more than 2 points above the first)",
-        "above 2: tables keep all former predicates",
-        results.values(never, "drift"),
-        0.02,
-    )
+    text = f"{where}, {_FAST}: constant (the halves of the steady state differ by at most 2 points)"
+    yield Statement.by_interval(text, "0", results.values(fast, "drift"), -0.02, 0.02)
+    text = f"{where}, {_NEVER}: not constant (the second half is more than 2 points above the first)"
+    predicted = "above 2: tables keep all former predicates"
+    yield Statement.by_interval(text, predicted, results.values(never, "drift"), 0.02)
     for policy in [each for each in (_SLOW, _SCORE, _NEVER) if each in cases]:
         less = results.differences(cases[policy], "steady", fast)
         yield Statement.by_interval(

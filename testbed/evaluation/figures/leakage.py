@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from math import inf
 from typing import Any
 
 from testbed.evaluation.attacks.attacks import ATTACKS
@@ -53,23 +52,16 @@ class Leakage(Reproduction, page="leakage"):
         plain, kept, filled, _ = results.where(encoding="slides")
         hidden = results.differences(plain, "A2", kept).values()
         times = results.ratios(filled, "A3", filled, "A3_baseline")
-        for text, predicted, values, low, high, unit in (
-            (
-                "the weight gives the number of attributes of most messages",
-                *("above 50 %", results.values(plain, "A1"), 0.5, inf, "%"),
-            ),
-            ("a fill hides it", "at most 25 %", results.values(filled, "A1"), -inf, 0.25, "%"),
-            (
-                "a secret choice of bits lowers the share of filters named by frequency",
-                *("above 0", hidden, 0.0, inf, "points less"),
-            ),
-            (
-                "a fill does not keep mining from naming strings, far more than a guess would",
-                *("above 5", times, 5.0, inf, "times as many"),
-            ),
-            ("the key opens nearly everything", "above 90 %", results.values(plain, "A5"), 0.9, inf, "%"),
-        ):
-            yield Statement.by_interval(f"slides: {text}", predicted, values, low, high, unit=unit)
+        text = "slides: the weight gives the number of attributes of most messages"
+        yield Statement.by_interval(text, "above 50 %", results.values(plain, "A1"), 0.5, unit="%")
+        text = "slides: a fill hides it"
+        yield Statement.by_interval(text, "at most 25 %", results.values(filled, "A1"), high=0.25, unit="%")
+        text = "slides: a secret choice of bits lowers the share of filters named by frequency"
+        yield Statement.by_interval(text, "above 0", hidden, 0.0, unit="points less")
+        text = "slides: a fill does not keep mining from naming strings, far more than a guess would"
+        yield Statement.by_interval(text, "above 5", times, 5.0, unit="times as many")
+        text = "slides: the key opens nearly everything"
+        yield Statement.by_interval(text, "above 90 %", results.values(plain, "A5"), 0.9, unit="%")
 
     def panels(self, results: Results) -> list[Panel]:
         return [

@@ -37,18 +37,13 @@ class Precision(Reproduction, page="precision"):
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             facts, predicted = case.facts, results.median(case, "predicted_fill")
+            text, limits = f"{case.label}: share of bits set (to 0.02)", (predicted - 0.02, predicted + 0.02)
             yield Statement.by_interval(
-                f"{case.label}: share of bits set (to 0.02)",
-                f"{predicted:.3f}",
-                results.values(case, "fill"),
-                *(predicted - 0.02, predicted + 0.02),
-                unit="",
+                text, f"{predicted:.3f}", results.values(case, "fill"), *limits, unit=""
             )
             text = f"{case.label}: false matches by the hash, of the pairs with S_f not in S_m"
-            rate, rates = (
-                f"{results.median(case, 'predicted_hash_rate'):.2g}",
-                results.values(case, "hash_rate"),
-            )
+            rate = f"{results.median(case, 'predicted_hash_rate'):.2g}"
+            rates = results.values(case, "hash_rate")
             if (facts["encoding"], facts["bits"], facts["attributes"]) == ("slides", 512, 10):
                 at_most = f"{rate} (at most {_BAR:g})"
                 yield Statement.by_interval(text, at_most, rates, high=_BAR, unit="")
