@@ -9,16 +9,17 @@ import math
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.results.folders import DEFAULT_RUNS
 from testbed.support.errors import InputError
 from testbed.terminal import put
 
 if TYPE_CHECKING:
+    from router.options import Option
     from testbed.experiments.config import Experiment
 
 _N = TypeVar("_N", int, float)
@@ -142,6 +143,22 @@ def load(arguments: Namespace) -> Experiment:
     for note in experiment.topology.notes:
         put(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
     return experiment
+
+
+def add_all(parser: ArgumentParser, options: Iterable[Option]) -> None:
+    """An argument for each option, with its meaning and its default."""
+    for option in options:
+        kind: Callable[[str], Any] = {"integer": int, "number": float}.get(option.kind, str)
+        shown = f" ({option.default:{',' if kind is int else ''}})" if option.default is not None else ""
+        parser.add_argument(
+            f"--{option.key.replace('_', '-')}",
+            type=kind,
+            choices=tuple(option.choices) or None,
+            default=option.default,
+            required=option.required,
+            metavar=None if option.choices else "TEXT" if kind is str else "N",
+            help=f"{option.doc[0].lower()}{option.doc[1:].rstrip('.')}{shown}".replace("%", "%%"),
+        )
 
 
 def add_force(parser: ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
+from testbed.cli.arguments import add_all, add_master, add_other_code, add_run, add_runs, add_style, positive
 from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.results.folders import find_run, reproduction_folder, sweep_folder
 from testbed.support.errors import InputError
@@ -64,15 +64,7 @@ def plot_arguments(parser: ArgumentParser) -> None:
 
     parser.add_argument("sweep", type=Path, help="the folder of a sweep, its name, or a Parquet file")
     add_runs(parser)
-    for option in options_of(Plot):
-        parser.add_argument(
-            f"--{option.key.replace('_', '-')}",
-            required=option.key in ("x", "y"),
-            choices=tuple(option.choices) or None,
-            default=option.default,
-            metavar=None if option.choices else "TEXT",
-            help=option.doc.replace("%", "%%"),
-        )
+    add_all(parser, options_of(Plot))
     parser.add_argument(
         "--label",
         action="append",

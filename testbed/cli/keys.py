@@ -5,26 +5,22 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from router.predicates.encoded.encodings import ENCODINGS
-from router.privacy import DEFAULT_PARAMETERS, EncodingParameters, KeyRing, read_keys, write_keys
-from testbed.cli.arguments import positive
+from router.options import options_of
+from router.privacy import EncodingParameters, KeyRing, read_keys, write_keys
+from testbed.cli.arguments import add_all, positive
+from testbed.experiments.config import PrivacyOptions
 from testbed.support.errors import InputError, reading
 from testbed.terminal import put
+
+#: The options of [privacy] that are parameters of an encoding, in their order.
+_PARAMETERS = ("bits", "hashes", "encoding", "range_low", "range_high")
 
 
 def keys_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     new = actions.add_parser("new", help="write a file with one new key")
     new.add_argument("file", type=Path)
-    new.add_argument(
-        "--bits", type=int, default=DEFAULT_PARAMETERS.bits, help="length of a set (%(default)s)"
-    )
-    new.add_argument(
-        "--hashes", type=int, default=DEFAULT_PARAMETERS.hashes, help="bits set for each string (%(default)s)"
-    )
-    new.add_argument("--encoding", choices=ENCODINGS, default=DEFAULT_PARAMETERS.encoding)
-    new.add_argument("--range-low", type=float, default=DEFAULT_PARAMETERS.range_low, metavar="X")
-    new.add_argument("--range-high", type=float, default=DEFAULT_PARAMETERS.range_high, metavar="X")
+    add_all(new, (each for each in options_of(PrivacyOptions) if each.key in _PARAMETERS))
     issuers = actions.add_parser(
         "issuers", help="make a folder with a signing key for the controller and each node ([security])"
     )
@@ -48,9 +44,8 @@ def keys_command(arguments: Namespace) -> None:
             put(f"{path}: private keys of the controller and of nodes 0 to {last}, public keys of all")
             return
         if arguments.action == "new":
-            names = ("bits", "hashes", "encoding", "range_low", "range_high")
             with reading(str(path)):
-                ring = KeyRing.new(EncodingParameters(**{name: getattr(arguments, name) for name in names}))
+                ring = KeyRing.new(EncodingParameters(*(getattr(arguments, name) for name in _PARAMETERS)))
             write_keys(path, ring)
         else:
             ring = read_keys(path)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from router.matching.engines import COMPILED, DEFAULT, ENGINES
 from router.options import options_of
-from testbed.cli.arguments import add_experiment, load
+from testbed.cli.arguments import add_all, add_experiment, load
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table, write_driver
 from testbed.experiments.siena_ff.reader import read_chunks
 from testbed.experiments.siena_ff.session import Session
@@ -61,14 +61,7 @@ def match_command(arguments: Namespace) -> None:
 
 
 def add_matching(parser: ArgumentParser) -> None:
-    for option in options_of(MatchingWorkload):
-        parser.add_argument(
-            f"--{option.key.replace('_', '-')}",
-            type=int if option.kind == "integer" else float,
-            default=option.default,
-            metavar="N",
-            help=f"{option.doc[0].lower()}{option.doc[1:-1]} ({option.default:,})",
-        )
+    add_all(parser, options_of(MatchingWorkload))
 
 
 def workload_arguments(parser: ArgumentParser) -> None:

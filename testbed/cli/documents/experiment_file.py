@@ -170,7 +170,6 @@ def experiment_schema() -> Schema:
 def sweep_schema() -> Schema:
     plot = _table(options_of(Plot), label={"type": "object", "additionalProperties": {"type": "string"}})
     plot["properties"]["x_ticks"] = _list({"type": "number"})
-    plot["required"] = ["x", "y"]
     seeds = _list({"type": "integer", "minimum": 0}, minItems=1, uniqueItems=True)
     seeds |= {"type": ["integer", "array"], "minimum": 1, "description": "Seeds, or how many, from 1 on."}
     values = _values()

@@ -33,7 +33,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from router.options import NoOptions, Option, options_of, setting
+from router.options import NoOptions, Option, option, options_of, setting
 from router.registry import Registry
 from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config import Experiment
@@ -139,8 +139,8 @@ class Plot:
     The fields, but for `label` and `x_ticks`, are options of `cbcb plot` and keys of [[plot]].
     """
 
-    y: str = setting("", "a key of the summary, or an expression such as `1 - KEY / KEY`")
-    x: str = setting("", "a parameter, or any other column")
+    y: str = field(metadata=option("a key of the summary, or an expression such as `1 - KEY / KEY`"))
+    x: str = field(metadata=option("a parameter, or any other column"))
     by: str | None = setting(None, "a line for each value of this parameter")
     kind: Literal["mean", "median"] = setting(
         "mean", "mean with its 95 % confidence interval, or median with the band from 10 to 90 %"
@@ -151,7 +151,7 @@ class Plot:
     x_scale: Literal["linear", "log"] = setting("linear", "scale of a horizontal axis of numbers")
     y_scale: Literal["linear", "log"] = setting("linear", "scale of the vertical axis")
     against: str | None = setting(
-        None, "PARAMETER=VALUE: draw each run over the run of equal seed and parameters with this value"
+        None, "draw each run over the run of equal seed and parameters with this PARAMETER=VALUE"
     )
     paired: Literal["ratio", "difference"] = setting(
         "ratio", "what is drawn of a run and its pair of `against`"
@@ -338,11 +338,11 @@ def _plot(entry: object, grid: Mapping[str, Sequence[object]], fail: Any) -> Plo
     keys = [each.name for each in fields(Plot)]
     if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(keys):
         raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(keys[2:])}")
-    for option in (each for each in options_of(Plot) if each.key in entry):
+    for each in (each for each in options_of(Plot) if each.key in entry):
         try:
-            option.convert(entry[option.key])
+            each.convert(entry[each.key])
         except ValueError as error:
-            raise fail(f"[[plot]] {option.key}", str(error)) from error
+            raise fail(f"[[plot]] {each.key}", str(error)) from error
     labels, ticks = entry.get("label", {}), entry.get("x_ticks", [])
     if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
         raise fail("[[plot]] label", "expected a table of texts")
