@@ -12,8 +12,8 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context, MessageCounts, Part, Period, earlier
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
 from router.protocol.pull.replies import Replies
-from router.protocol.pull.requests import Reply, ReplyRules, Requests, Restrict, RoundTripEstimator
-from router.wire.frames import Flags, Frame, FrameType, SenderRequest
+from router.protocol.pull.requests import ReplyRules, Requests, Restrict, RoundTripEstimator
+from router.wire.frames import Frame, FrameType, SenderRequest
 
 
 class PullRouting(Part):
@@ -99,12 +99,10 @@ class PullRouting(Part):
     def reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
         """A UR came in from a neighbour."""
         self._context.counters.urs_received += 1
-        predicate = self._context.content.predicate_in(frame)
-        reply = Reply(interface, frame.seq, frame.epoch, predicate, Flags.PARTIAL in frame.flags)
         if frame.issuer == self._context.node:
-            self._requests.reply(reply, now)
+            self._requests.reply(interface, frame, now)
             return []
-        return self._replies.reply(frame.issuer, reply, now)
+        return self._replies.reply(interface, frame, now)
 
     def _forget_dead_ends(self) -> None:
         """Drops what older epochs left for interfaces behind which nobody is."""

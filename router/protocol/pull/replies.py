@@ -13,7 +13,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
-from router.protocol.pull.requests import Reply, ReplyRules, Restrict, RoundTripEstimator
+from router.protocol.pull.requests import ReplyRules, Restrict, RoundTripEstimator
 from router.protocol.routing import Report
 from router.wire.frames import Flags, Frame, SenderRequest
 
@@ -82,17 +82,18 @@ class Replies:
         actions = self._open(branch, frame, request.timeout_us / _MICROSECONDS, now)
         return actions + self._completed(frame.issuer)
 
-    def reply(self, issuer: int, reply: Reply, now: float) -> list[Action]:
+    def reply(self, child: int, frame: Frame, now: float) -> list[Action]:
         """A UR came in that names another router as the issuer of its SR."""
+        issuer = frame.issuer
         pending = self.pending.get(issuer)
         if (
             pending is not None
-            and (pending.number, pending.epoch) == (reply.number, reply.epoch)
-            and reply.interface in pending.awaited
+            and (pending.number, pending.epoch) == (frame.seq, frame.epoch)
+            and child in pending.awaited
         ):
-            self._record(pending, reply, now)
+            self._record(pending, child, frame, now)
             return self._completed(issuer)
-        seen = reply.number <= self._seen.get(issuer, (-1, 0.0))[0]
+        seen = frame.seq <= self._seen.get(issuer, (-1, 0.0))[0]
         self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
         return []
 
@@ -146,20 +147,20 @@ class Replies:
         body = SenderRequest(int(timeout * _MICROSECONDS))
         return [Send(asked, replace(frame, hop_limit=frame.hop_limit - 1, body=body, received=None))]
 
-    def _record(self, pending: _Pending, reply: Reply, now: float) -> None:
+    def _record(self, pending: _Pending, child: int, frame: Frame, now: float) -> None:
         """Takes the UR of a child into the one that is owed, and perhaps into the table."""
-        child = reply.interface
         pending.awaited.remove(child)
-        read = self._rules.read(pending.epoch, pending.branch, child, reply.predicate)
+        predicate, partial = self._content.predicate_in(frame), Flags.PARTIAL in frame.flags
+        read = self._rules.read(pending.epoch, pending.branch, child, predicate)
         pending.reported[child] = read
-        pending.partial |= reply.partial
-        self._round_trips.measured(child, now - pending.received_at, reply.partial)
-        if reply.partial:
+        pending.partial |= partial
+        self._round_trips.measured(child, now - pending.received_at, partial)
+        if partial:
             return
         report = self._rules.with_advertised(read, pending.ras_since_request.get(child, {}))
         self._restrict(pending.epoch, child, report)
         if self._rules.learns(pending.branch, child):
-            self._counters.urs_reused += self._rules.apply_reply(child, reply.epoch, report, False, now)
+            self._counters.urs_reused += self._rules.apply_reply(child, frame.epoch, report, False, now)
 
     def _answer(self, issuer: int) -> Action:
         """p0 or the URs of the children, to the parent (section 3.5.2)."""
@@ -169,9 +170,8 @@ class Replies:
             self._rules.with_advertised(pending.reported.get(child, {}), since.get(child, {}))
             for child in sorted(pending.reported.keys() | since.keys())
         ]
-        answer = self._rules.assembled(pending.epoch, pending.branch, reports)
+        predicate = self._rules.assembled(pending.epoch, pending.branch, reports)
         partial = pending.partial or bool(pending.awaited)
-        predicate = self._rules.predicate_of(answer)
         self._counters.urs_sent += 1
         self._counters.urs_sent_partial += partial
         flags = Flags.PARTIAL if partial else Flags.NONE

@@ -9,7 +9,7 @@ interface an SR is outstanding, or none is.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from router.predicates import Predicate
@@ -18,11 +18,9 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.routing import Report, RoutingTable
+from router.wire.frames import Flags, Frame
 from router.wire.header import LOCAL_INTERFACE
 
-#: The content of a UR before its filters are put in order: a node of each class that it keeps apart, or None,
-#: with the predicate of the nodes of the class, or of all.
-Answer = Mapping[int | None, PredicateBuilder]
 #: Takes the epoch of an SR, an interface, and the whole answer from behind it; the report is not changed.
 Restrict = Callable[[int, int, Report], None]
 
@@ -83,17 +81,13 @@ class ReplyRules:
         self._applied[interface] = epoch, now
         return True
 
-    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:  # noqa: ARG002
-        """The content of this router's UR: p0, and what is behind its children."""
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Predicate:  # noqa: ARG002
+        """The predicate of this router's UR: p0, and what is behind its children."""
         answer = self._routing.copy_of(LOCAL_INTERFACE)
         for report in reports:
             for reported in report.values():
                 answer.unite(reported)
-        return {None: answer}
-
-    def predicate_of(self, answer: Answer) -> Predicate:
-        """The predicate of this router's UR."""
-        return answer[None].predicate
+        return answer.predicate
 
     def learns(self, branch: Branch, child: int) -> bool:
         """Whether a UR from a child for another's SR serves this router (section 3.5.4)."""
@@ -171,17 +165,6 @@ class RoundTripEstimator:
         return timeout - self.round_trip(parent) - self._compute
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A UR as its receiver reads it."""
-
-    interface: int
-    number: int
-    epoch: int
-    predicate: Predicate
-    partial: bool
-
-
 @dataclass(slots=True)
 class _Outstanding:
     number: int
@@ -220,19 +203,21 @@ class Requests:
         for interface in interfaces:
             self.outstanding[interface] = _Outstanding(number, epoch, branch, now, now + timeout)
 
-    def reply(self, reply: Reply, now: float) -> None:
+    def reply(self, interface: int, frame: Frame, now: float) -> None:
         """A UR came in that names this router as the issuer of its SR."""
-        request = self.outstanding.get(reply.interface)
-        if request is None or (request.number, request.epoch) != (reply.number, reply.epoch):
-            asked = reply.number <= self._last_number
+        request = self.outstanding.get(interface)
+        if request is None or (request.number, request.epoch) != (frame.seq, frame.epoch):
+            asked = frame.seq <= self._last_number
             self._counters.drop(Drop.UR_LATE if asked else Drop.UR_UNEXPECTED)
             return
-        del self.outstanding[reply.interface]
-        self._round_trips.measured(reply.interface, now - request.sent_at, reply.partial)
+        del self.outstanding[interface]
+        partial = Flags.PARTIAL in frame.flags
+        self._round_trips.measured(interface, now - request.sent_at, partial)
         self._counters.urs_applied += 1
-        read = self._rules.read(request.epoch, request.branch, reply.interface, reply.predicate)
+        predicate = self._content.predicate_in(frame)
+        read = self._rules.read(request.epoch, request.branch, interface, predicate)
         report = self._rules.with_advertised(read, request.ras_since_request)
-        self._rules.apply_reply(reply.interface, reply.epoch, report, reply.partial, now)
+        self._rules.apply_reply(interface, frame.epoch, report, partial, now)
 
     def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in.

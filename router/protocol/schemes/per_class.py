@@ -45,7 +45,7 @@ from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.pull.requests import Answer, ReplyRules
+from router.protocol.pull.requests import ReplyRules
 from router.protocol.routing import Report, RoutingTable
 from router.protocol.schemes import Outputs, Row, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
@@ -127,7 +127,6 @@ class ClassReplyRules(ReplyRules):
     def __init__(self, context: Context, routing: RoutingTable, classes: ClassTable) -> None:
         super().__init__(context, routing)
         self._context = context
-        self._table = routing
         self._classes = classes
 
     def place(self, epoch: int, branch: Branch, interface: int, issuer: int) -> tuple[int, int] | None:  # noqa: ARG002
@@ -160,35 +159,30 @@ class ClassReplyRules(ReplyRules):
                 self._classes.widen(epoch, number, reported.predicate)
             return False
         for number, reported in report.items():
-            self._table.replace(classes.entries[number], reported)
+            self._routing.replace(classes.entries[number], reported)
             self._applied[number] = epoch, now
         return True
 
-    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Predicate:
         classes = self._classes.epoch(epoch)
         united: dict[Bits, tuple[int, PredicateBuilder]] = {}
         own = classes.class_of(self._context.node)
-        for report in ({own: self._table.copy_of(LOCAL_INTERFACE)}, *reports):
+        for report in ({own: self._routing.copy_of(LOCAL_INTERFACE)}, *reports):
             for number, reported in report.items():
                 # Equal exactly for nodes that are in one class at the parent.
                 key = classes.table.below(number, branch.parent)
                 node, known = united.get(key, (classes.nodes[number], self.content.builder()))
                 known.unite(reported)
                 united[key] = min(node, classes.nodes[number]), known
-        if self.content.reply_frame is FrameType.UR:
-            return dict(united.values())
-        # A frame that has no place for classes: its filters are of nodes of any class.
-        whole = self.content.builder()
-        for _, known in united.values():
-            whole.unite(known)
-        return {None: whole}
-
-    def predicate_of(self, answer: Answer) -> Predicate:
+        if self.content.reply_frame is not FrameType.UR:
+            # A frame that has no place for classes: its filters are of nodes of any class.
+            whole = self.content.builder()
+            for _, known in united.values():
+                whole.unite(known)
+            return whole.predicate
         filters: list[Filter] = []
         found: list[tuple[int, int]] = []
-        for node, known in sorted(answer.items(), key=lambda item: item[0] or 0):
-            if node is None:
-                return known.predicate
+        for node, known in sorted(united.values(), key=lambda each: each[0]):
             if len(known):
                 found.append((node, len(filters)))
                 filters += known.predicate.filters
@@ -204,7 +198,7 @@ class ClassReplyRules(ReplyRules):
         asked = self._asked(classes, branch, child)
         if not all(self.fresh(number, epoch, now) for number in asked):
             return None
-        return {number: self._table.copy_of(classes.entries[number]) for number in asked}
+        return {number: self._routing.copy_of(classes.entries[number]) for number in asked}
 
     def forget_dead_ends(self, children: Iterable[int]) -> None:
         """Nothing: the entries of an epoch are those of classes that have nodes."""

@@ -23,10 +23,11 @@ from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.pull.pull import pull_routing
-from router.protocol.pull.requests import Answer, ReplyRules
+from router.protocol.pull.requests import ReplyRules
 from router.protocol.routing import Report, RoutingTable
 from router.protocol.schemes import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
 from router.wire.frames import EncodedMessage, Flags, Frame
+from router.wire.header import LOCAL_INTERFACE
 
 
 class PerInterface(Scheme):
@@ -123,11 +124,10 @@ class Topics(PerInterface):
 
 
 class _TopicReplies(ReplyRules):
-    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:
-        answer = super().assembled(epoch, branch, reports)
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Predicate:
         # The topics cover p0, which is in the answer.
-        answer[None].unite(self.content.builder(topics_of(self._routing.local)))
-        return answer
+        topics = self.content.builder(topics_of(self._routing.local))
+        return super().assembled(epoch, branch, [*reports, {LOCAL_INTERFACE: topics}])
 
 
 def topics_of(predicate: Predicate) -> Predicate:
