@@ -144,18 +144,6 @@ def read_public_keys(folder: Path) -> bytes:
         raise _no_key_file(path, error) from error
 
 
-def read_verifier(folder: Path, floor: int) -> PublicKeys:
-    """The verifier of signatures with the public keys of a folder.
-
-    Args:
-        floor: see `router.protocol.core.layers.Verifier`.
-
-    Raises:
-        KeyFileError: the file of the public keys is missing, or has another form.
-    """
-    return PublicKeys(read_public_keys(folder), floor)
-
-
 def derive_signing_keys(source: Path, folder: Path, nodes: int, identity: str) -> None:
     """Derives the keys of one run for a controller and the nodes from 0 on, in a folder that does not exist.
 

@@ -164,9 +164,10 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             )
             self._guard.neighbours = lambda: range(len(settings.network.nodes))
             if settings.signing_keys is not None:
-                from router.security.signatures import read_verifier  # it comes with cryptography
+                from router.security.signatures import PublicKeys, read_public_keys  # with cryptography
 
-                verifier = read_verifier(settings.signing_keys, self._guard.windows.floor)
+                public_keys = read_public_keys(settings.signing_keys)
+                verifier = PublicKeys(public_keys, self._guard.windows.floor)
         known = {} if settings.state is None else read_incarnations(settings.log)
         self._machine = Distribution(settings.network, legacy=legacy, verifier=verifier, incarnations=known)
         verify = None if self._guard is None else self._guard.open

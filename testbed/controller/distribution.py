@@ -172,8 +172,7 @@ class Distribution:
         incarnations: Mapping[int, int] | None = None,
     ) -> None:
         self.refused: Counter[tuple[int, str]] = Counter()
-        self._verifier = verifier
-        self._signatures = Signatures(verifier)
+        self._signatures = None if verifier is None else Signatures(verifier)
         self._timing = timing or Timing()
         self._liveness = Liveness(topology)
         self._nodes = frozenset(node.id for node in topology.nodes)
@@ -416,13 +415,11 @@ class Distribution:
 
     def _refusal(self, node: int, frame: Frame) -> Drop | None:
         """Why a HELLO or ACK is not authentic; None: it is, or signatures are not required."""
-        if self._verifier is None:
+        if self._signatures is None:
             return None
         hello = (frame.body.incarnation, frame.seq) if isinstance(frame.body, Hello) else None
-        router = self._routers[node]
-        if hello is not None and (
-            hello <= router.last_hello or hello[0] < self._verifier.floor >> COUNTER_BITS
-        ):
+        router, first = self._routers[node], self._signatures.verifier.floor >> COUNTER_BITS
+        if hello is not None and (hello <= router.last_hello or hello[0] < first):
             return Drop.ISSUER_REPLAYED
         reason = self._signatures.refusal(frame, node)
         if reason is None and hello is not None:

@@ -85,6 +85,6 @@ def verifier_of(security: SecurityOptions, run: RunLayout) -> Verifier | None:
     """Verifies the signatures of issuers; None: frames have none."""
     if not security.signs:
         return None
-    from router.security.signatures import read_verifier
+    from router.security.signatures import PublicKeys, read_public_keys
 
-    return read_verifier(run.signing_keys, INCARNATION << COUNTER_BITS)
+    return PublicKeys(read_public_keys(run.signing_keys), INCARNATION << COUNTER_BITS)

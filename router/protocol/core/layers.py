@@ -49,11 +49,11 @@ class Signatures:
     """The frames of others that one router has verified.
 
     Args:
-        verifier: has the public keys of all. None: signatures are not asked for.
+        verifier: has the public keys of all.
     """
 
-    def __init__(self, verifier: Verifier | None) -> None:
-        self._verifier = verifier
+    def __init__(self, verifier: Verifier) -> None:
+        self.verifier = verifier
         #: Issuer and type -> greatest number, bits (`router.wire.authentication`).
         self._windows: dict[tuple[int, FrameType], tuple[int, int]] = {}
 
@@ -65,7 +65,7 @@ class Signatures:
         Args:
             signer: the node that must have signed it, or `header.CONTROLLER`.
         """
-        if self._verifier is None or frame.type not in SIGNED_TYPES:
+        if frame.type not in SIGNED_TYPES:
             return None
         if not frame.signature:
             return Drop.UNSIGNED
@@ -73,9 +73,9 @@ class Signatures:
         window = None
         if frame.type in NUMBERED:
             window = advanced(*self._windows.get(stream, (-1, 0)), frame.seq, ISSUER_WINDOW)
-            if window is None or frame.seq <= self._verifier.floor:
+            if window is None or frame.seq <= self.verifier.floor:
                 return Drop.ISSUER_REPLAYED
-        if not self._verifier.stands(frame, signer):
+        if not self.verifier.stands(frame, signer):
             return Drop.BAD_SIGNATURE
         if window is not None:
             self._windows[stream] = window
