@@ -148,7 +148,7 @@ class PrivateApplication:
     def _changed(self) -> None:
         # Until its answer the router may deliver by the declared predicate or by the one that is to be.
         every = (self._declared, *self._declaring.values(), *(each.predicate for each in self._subscribed()))
-        self.member.set_predicate(_union(*every))
+        self.member.predicate = _union(*every)
 
 
 def _union(*predicates: Predicate) -> Predicate:

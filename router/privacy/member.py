@@ -165,6 +165,9 @@ class Member:
         hardening: of filters and messages.
         rng: the source of the client's number, its secret and random bits; None: the operating system's.
         client: see `Sealer`.
+
+    Attributes:
+        predicate: the exact predicate. The router is to have its encoding (`encode`).
     """
 
     def __init__(
@@ -179,13 +182,13 @@ class Member:
         self._rng = rng
         self._secret = (rng or random.SystemRandom()).randbytes(SECRET_BYTES)
         self._keys: dict[Suite, _KeyUse] = {}
-        self._predicate: Predicate = NOTHING
+        self.predicate: Predicate = NOTHING
         self.set_keys(ring)
 
     def set_keys(self, ring: KeyRing) -> None:
         """Uses other keys from now on; keys that stay keep their counters and windows.
 
-        The predicate has to be advertised a second time if the set of keys has changed: `encoded`.
+        The predicate has to be advertised a second time if the set of keys has changed.
         """
         keys: dict[Suite, _KeyUse] = {}
         for key in ring.keys:
@@ -201,16 +204,6 @@ class Member:
         """The suites under which this member receives."""
         return frozenset(self._keys)
 
-    def set_predicate(self, predicate: Predicate) -> BloomPredicate:
-        """Takes the exact predicate; returns what the router is to have: its encoding under every key."""
-        self._predicate = predicate
-        return self.encoded
-
-    @property
-    def encoded(self) -> BloomPredicate:
-        """The encoding of the predicate under every key."""
-        return self.encode(self._predicate)
-
     def encode(self, predicate: Predicate) -> BloomPredicate:
         """The encoding of any predicate under every key."""
         return union(*(each.encoder.predicate(predicate) for each in self._keys.values()))
@@ -218,7 +211,7 @@ class Member:
     def message(self, message: Message) -> BloomMessage:
         """Encodes and seals a message under the key of messages."""
         use = self._sending
-        return use.sealer.seal(use.suite, use.encoder.message_bits(message), message)
+        return use.sealer.seal(use.encoder.suite, use.encoder.message_bits(message), message)
 
     def open(self, message: BloomMessage) -> Message | Discard:
         """Opens a message that the router delivered, and evaluates the exact predicate.
@@ -235,12 +228,13 @@ class Member:
             return Discard.REPLAYED
         except OpenError:
             return Discard.NOT_AUTHENTIC
-        return plain if matches(self._predicate, plain) else self._cause(use, plain, message)
+        return plain if matches(self.predicate, plain) else self._cause(use, plain, message)
 
     def _cause(self, use: _KeyUse, plain: Message, message: BloomMessage) -> Discard:
         """Why the router delivered a message that the exact predicate does not select."""
-        strings = use.encoding.message_strings(plain)
-        for filter_ in self._predicate:
-            if use.encoding.filter_strings(filter_) <= strings:
+        encoding = use.encoder.encoding
+        strings = encoding.message_strings(plain)
+        for filter_ in self.predicate:
+            if encoding.filter_strings(filter_) <= strings:
                 return Discard.OPERATOR
-        return Discard.HASH if use.encoder.predicate(self._predicate).matches(message) else Discard.STALE
+        return Discard.HASH if use.encoder.predicate(self.predicate).matches(message) else Discard.STALE

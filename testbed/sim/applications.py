@@ -213,7 +213,8 @@ class Applications:
         predicate = any_of(self._content, self._predicates[place])
         member = self._members.get(place)
         if member is not None:
-            predicate = member.set_predicate(predicate)
+            member.predicate = predicate
+            predicate = member.encode(predicate)
         self._handle(place[0], events.SetPredicate(self._number(place), predicate))
 
     def _served(

@@ -65,7 +65,8 @@ class PrivateNetwork(Network):
         self.new_epoch()
 
     def declare(self, node: int, predicate: Predicate) -> None:
-        self.set_predicate(node, self.members[node].set_predicate(predicate))
+        self.members[node].predicate = predicate
+        self.set_predicate(node, self.members[node].encode(predicate))
 
     def handle(self, node: int, event: Event) -> list[Action]:
         actions = super().handle(node, event)
@@ -125,7 +126,7 @@ def test_rotation_of_the_key_loses_no_message(
         ring = ring.rotated(random_bytes=network.rng.randbytes)
         for node in network.rng.sample(range(nodes), nodes):
             network.members[node].set_keys(ring)
-            network.set_predicate(node, network.members[node].encoded)
+            network.declare(node, network.members[node].predicate)
             network.settle()
             source = network.rng.randrange(nodes)
             assert network.publish(source, message) == expected

@@ -311,7 +311,7 @@ def _sent_by(experiment: Experiment) -> tuple[set[bytes], list[BloomPredicate]]:
     sealed = {member.message(Message({"a": 1})).sealed for member in members for _ in range(20)}
     # With one constraint, two members choose the same 4 of 8 bits once in 70 times.
     predicate = parse_predicate(" and ".join(f"{name} = 1" for name in "abcdefgh"))
-    return sealed, [member.set_predicate(predicate) for member in members]
+    return sealed, [member.encode(predicate) for member in members]
 
 
 @pytest.mark.attack("nonces of two runs")
