@@ -45,9 +45,9 @@ class ReplayError(OpenError):
     """Sealed content that was opened before, or is too old to know."""
 
 
-def derived(secret: bytes, purpose: str) -> bytes:
+def derived(secret: bytes, purpose: bytes) -> bytes:
     """A key for one purpose, derived from a secret by HKDF."""
-    key: bytes = HKDF(SHA256(), _KEY_BYTES, salt=None, info=f"cbcb {purpose}".encode()).derive(secret)
+    key: bytes = HKDF(SHA256(), _KEY_BYTES, salt=None, info=b"cbcb " + purpose).derive(secret)
     return key
 
 
@@ -56,7 +56,7 @@ def _associated(suite: Suite, bits: int) -> bytes:
 
 
 def _cipher(secret: bytes, client: int) -> ChaCha20Poly1305:
-    return ChaCha20Poly1305(derived(secret, f"content {client:08x}"))
+    return ChaCha20Poly1305(derived(secret, b"content %08x" % client))
 
 
 class Sealer:
@@ -148,11 +148,8 @@ class _KeyUse:
     def __init__(
         self, key: Key, hardening: Hardening, secret: bytes, rng: random.Random | None, client: int | None
     ) -> None:
-        self.encoding = key.parameters.make_encoding()
-        self.suite = key.parameters.suite(key.key_id)
-        self.encoder = Encoder(
-            self.suite, derived(key.secret, "bloom"), self.encoding, hardening, secret, rng
-        )
+        suite, encoding = key.parameters.suite(key.key_id), key.parameters.make_encoding()
+        self.encoder = Encoder(suite, derived(key.secret, b"bloom"), encoding, hardening, secret, rng)
         self.sealer = Sealer(key.secret, rng, client)
         self.opener = Opener(key.secret)
 

@@ -17,14 +17,11 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from router.privacy import KeyFile, KeyFileError, KeyRing, read_keys
+from router.privacy.member import derived
 from router.wire.authentication import WINDOW, advanced
 
-_LABEL = b"cbcb hop 1"
-_KEY_BYTES = 32
+_PURPOSE = b"hop 1"
 #: Keys that are kept: as many as a router may have neighbours, and no more for senders that are none.
 _KEPT = 8_192
 #: Seconds between two looks at a key file.
@@ -82,8 +79,7 @@ class PairKeys:
 
     def _derive(self, key_id: int, other: bytes) -> bytes:
         low, high = sorted((self._own, other))
-        derivation = HKDF(SHA256(), _KEY_BYTES, salt=None, info=_LABEL + low + high)
-        return bytes(derivation.derive(self._secrets[key_id]))
+        return derived(self._secrets[key_id], _PURPOSE + low + high)
 
 
 _MASK = (1 << WINDOW) - 1

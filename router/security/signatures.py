@@ -158,7 +158,7 @@ def derive_signing_keys(source: Path, folder: Path, nodes: int, identity: str) -
     public = read_public_keys(source)
     if public[: KEY_BYTES * len(private)] != b"".join(map(public_key, private)):
         raise KeyFileError(f"{source / _PUBLIC}: not the public keys of the private keys beside it")
-    keys = (derived(key, f"signing {identity}") for key in private)
+    keys = (derived(key, f"signing {identity}".encode()) for key in private)
     make_signing_keys(folder, nodes, lambda _: next(keys))
 
 

@@ -91,7 +91,7 @@ def material(captured: Captured, key: Key, filters: Iterable[Filter]) -> tuple[S
         messages that the key does not open.
     """
     suite, encoding = key.parameters.suite(key.key_id), key.parameters.make_encoding()
-    hashed = StringHash(suite, derived(key.secret, "bloom"))
+    hashed = StringHash(suite, derived(key.secret, b"bloom"))
     opener, unread = Opener(key.secret), 0
     bits: list[int] = []
     strings, attributes = [], []

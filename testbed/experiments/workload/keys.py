@@ -79,7 +79,7 @@ def network_keys(experiment: Experiment, identity: str) -> KeyRing:
 
     with reading("security.key_file"):
         ring = read_keys(Path(experiment.security.key_file))
-    keys = (replace(key, secret=derived(key.secret, f"network {identity}")) for key in ring.keys)
+    keys = (replace(key, secret=derived(key.secret, f"network {identity}".encode())) for key in ring.keys)
     return replace(ring, keys=tuple(keys))
 
 

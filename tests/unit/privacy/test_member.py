@@ -45,7 +45,7 @@ def test_the_seal_is_that_of_the_specification() -> None:
     message = sender.message(CONTENT)
     client, counter = message.sealed[:4], message.sealed[4:12]
     assert sender.message(CONTENT).sealed[4:12] == (int.from_bytes(counter, "big") + 1).to_bytes(8, "big")
-    key = derived(RING.keys[0].secret, f"content {client.hex()}")
+    key = derived(RING.keys[0].secret, f"content {client.hex()}".encode())
     head = RING.keys[0].key_id.to_bytes(4, "big") + bytes([2, 0, 8, 1])
     plain = ChaCha20Poly1305(key).decrypt(
         message.sealed[:12], message.sealed[12:], head + message.suite.row(message.bits)

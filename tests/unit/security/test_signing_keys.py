@@ -86,7 +86,7 @@ def test_a_run_has_keys_of_its_own_for_the_nodes_that_there_are(tmp_path: Path) 
     make_signing_keys(source, 5)
     derive_signing_keys(source, copy, 2, "run")
     assert sorted(path.name for path in copy.iterdir()) == ["0.key", "1.key", "controller.key", "public.keys"]
-    key = derived(bytes.fromhex((source / "1.key").read_text()), "signing run")
+    key = derived(bytes.fromhex((source / "1.key").read_text()), b"signing run")
     assert bytes.fromhex((copy / "1.key").read_text()) == key
     assert read_public_keys(copy)[2 * 32 :] == public_key(key)
     with pytest.raises(KeyFileError, match=r"5\.key"):
