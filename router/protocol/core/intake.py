@@ -61,7 +61,7 @@ def on_tree(
 
 def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
     """The rule of a frame that a neighbour sent, on no tree or against a tree."""
-    return FrameRule(Intake.incoming_interface, bodies, handle)
+    return FrameRule(Intake.interface, bodies, handle)
 
 
 def from_controller(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
@@ -152,16 +152,12 @@ class Intake(Part):
             return self._context.drop(Drop.MALFORMED)
         return rule.handle(frame.issuer, frame, now)
 
-    def interface(self, sender: int, epoch: int) -> int | Drop:
-        """The interface that leads to `sender` in an epoch; a Drop is no interface's number."""
-        table = self._tables.get(epoch)
+    def interface(self, sender: int, frame: Frame) -> int | Drop:
+        """The interface that leads to `sender` in the epoch of its frame; a Drop is no interface's number."""
+        table = self._tables.get(frame.epoch)
         if table is None:
             return Drop.UNKNOWN_EPOCH
         return table.interfaces.get(sender, Drop.UNKNOWN_NEIGHBOUR)
-
-    def incoming_interface(self, sender: int, frame: Frame) -> int | Drop:
-        """The interface that leads to the neighbour that made a frame, in the frame's epoch."""
-        return self.interface(sender, frame.epoch)
 
     def accepted_branch(self, sender: int, frame: Frame) -> Branch | Drop:
         """This router's part in the frame's tree, or why the frame must be dropped (section 3.1)."""
@@ -181,4 +177,4 @@ class Intake(Part):
         """As `accepted_branch`; of a frame that comes against its tree, the interface of the neighbour."""
         place = self.accepted_branch(sender, frame)
         against = place is Drop.OWN_FRAME or place is Drop.REVERSE_PATH
-        return self.incoming_interface(sender, frame) if against else place
+        return self.interface(sender, frame) if against else place

@@ -197,7 +197,7 @@ class ReliableControl:
         is_receipt = frame.type is FrameType.RECEIPT
         if not is_receipt and (frame.type not in CONFIRMED or Flags.RELIABLE not in frame.flags):
             return self._passed_on(event, now)
-        interface = self.core.interface(event.sender, frame.epoch)
+        interface = self.core.interface(event.sender, frame)
         if is_receipt:
             drop = interface if isinstance(interface, Drop) else self._receipt_received(interface, frame)
             if drop is not None:

@@ -147,9 +147,9 @@ class Router:
         """True if the router is set up, owes the network nothing (periodic RAs apart) and awaits no UR."""
         return self._parts.idle
 
-    def interface(self, sender: int, epoch: int) -> int | Drop:
-        """The interface that leads to the neighbour `sender` in an epoch, or why its frames are dropped."""
-        return self._intake.interface(sender, epoch)
+    def interface(self, sender: int, frame: Frame) -> int | Drop:
+        """The interface that leads to the neighbour that sent a frame, or why the frame is dropped."""
+        return self._intake.interface(sender, frame)
 
     def admits(self, sender: int, frame: Frame) -> bool:
         """Whether a frame of the neighbour `sender` passes the checks that come before its signature."""
