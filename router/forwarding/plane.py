@@ -25,6 +25,7 @@ from router.protocol.broadcast import EpochTable
 from router.protocol.core.router import ForwardingState
 from router.protocol.counters import Counters
 from router.protocol.events import Action, Deliver
+from router.protocol.schemes import Scheme
 from router.recording.actions import encode_delivery
 from router.recording.file import Recorder
 from router.wire.header import (
@@ -97,18 +98,20 @@ class DataPlane:
         self.log = log
         self.log_error: OSError | None = None
         self._source = state
+        self._tables, self._routing = state.scheme.context.tables, state.scheme.routing
+        node = state.scheme.context.node
         self._clock = clock
         self._buffers = buffers
         self._perform, self._meter, self._turn_s = perform, meter, turn_s
-        assert isinstance(state.routing.matcher, CompiledMatcher)
-        self._matcher = state.routing.matcher
+        assert isinstance(self._routing.matcher, CompiledMatcher)
+        self._matcher = self._routing.matcher
         row: npt.NDArray[np.int64] = np.zeros(layout.SIZE, np.int64)
         self._row, self._address = row, address_of(row)
         # Elements of memory views are read and written faster than those of arrays.
         self._state = row.data
         self._reals = cast("memoryview[float]", row.view(np.float64).data)
         self._tables_seen = self._routing_seen = -1
-        row[layout.SOCKET], row[layout.MTU], row[layout.NODE] = descriptor, mtu, state.node
+        row[layout.SOCKET], row[layout.MTU], row[layout.NODE] = descriptor, mtu, node
         row[layout.SLOTS], row[layout.ROOM] = buffers.slots, buffers.room
         row[layout.FRAMES] = address_of(buffers.frames)
         row[layout.PIECES_OUT] = address_of(buffers.pieces_out)
@@ -117,7 +120,7 @@ class DataPlane:
         #: Arrays whose addresses are in the row.
         self._shared = (np.frombuffer(clock.changes, np.int64), np.asarray(meter.slot), np.zeros(4, np.int64))
         row[layout.CHANGES], row[layout.METER], row[layout.EVENTS] = map(address_of, self._shared)
-        row[layout.ADDRESS] = int.from_bytes(node_address(state.node), "little")
+        row[layout.ADDRESS] = int.from_bytes(node_address(node), "little")
         self._log_bytes = buffers.slots * (buffers.room + layout.LOG_OVERHEAD)
         self._only = [(descriptor, select.EPOLLIN)]
         self.has_stopped, self.woken = False, 0.0
@@ -301,42 +304,40 @@ class DataPlane:
 
     def _lay_out(self) -> None:
         """Lays out what has changed since the last call."""
-        source, state = self._source, self._state
-        if source.tables.changes != self._tables_seen:
+        state, counts = self._state, self._source.counts
+        if self._tables.changes != self._tables_seen:
             self._lay_out_tables()
-        if source.routing.changes != self._routing_seen:
+        if self._routing.changes != self._routing_seen:
             self._lay_out_predicates()
-        if source.counts is not None:
-            state[layout.COUNT_LIMIT] = source.counts.limit
+        if counts is not None:
+            state[layout.COUNT_LIMIT] = counts.limit
         # A call of the matcher by the core may have merged segments, or released memory for long messages.
         state[layout.TABLE] = self._matcher.address
         state[layout.BODY_ROOM] = self._matcher.body_room if self._routing_seen >= 0 else -1
 
     def _lay_out_tables(self) -> None:
         """Lays out the held epochs, and the counts of their interfaces."""
-        source, row = self._source, self._row
-        self._tables_seen = source.tables.changes
+        counts, row = self._source.counts, self._row
+        self._tables_seen = self._tables.changes
         # Newest first: most frames are of the current epoch.
-        tables = sorted(source.tables.held(), key=lambda table: table.epoch, reverse=True)
+        tables = sorted(self._tables.held(), key=lambda table: table.epoch, reverse=True)
         epochs: _Longs = np.zeros((len(tables), EPOCH_WIDTH), np.int64)
         #: Arrays whose addresses are in the rows.
         self._epochs: list[npt.NDArray[np.generic]] = [epochs]
         for epoch, table in zip(epochs, tables, strict=True):
             class_of = np.ascontiguousarray(table.class_of, CLASS_DTYPE)
-            classes, children = _rows(source, table)
+            classes, children = _rows(self._source.scheme, table)
             epoch[:] = table.epoch, address_of(class_of), len(class_of), address_of(classes)
             self._epochs += [class_of, classes, children]
         row[layout.EPOCHS], row[layout.EPOCH_COUNT] = address_of(epochs), len(epochs)
-        if source.counts is not None:
-            for table in source.tables.held():
-                source.counts.fit(max(table.neighbours, default=0))
-            row[layout.COUNTED], row[layout.COUNTED_SIZE] = source.counts.counts.buffer_info()
-            row[layout.COUNT_DUE], _ = source.counts.due.buffer_info()
+        if counts is not None:
+            counts.fit(max(self._tables.neighbours, default=0))
+            row[layout.COUNTED], row[layout.COUNTED_SIZE] = counts.counts.buffer_info()
+            row[layout.COUNT_DUE], _ = counts.due.buffer_info()
 
     def _lay_out_predicates(self) -> None:
         """Lays out which number the matcher has for which entry of the routing table."""
-        row = self._row
-        routing = self._source.routing
+        row, routing = self._row, self._routing
         if routing.unsynced:
             # Messages are the core's, which gives the changes to the matcher.
             self._routing_seen = -1
@@ -369,13 +370,13 @@ class DataPlane:
         return done, bytes_done, sent, bytes_sent
 
 
-def _rows(state: ForwardingState, table: EpochTable) -> tuple[_Longs, _Longs]:
+def _rows(scheme: Scheme, table: EpochTable) -> tuple[_Longs, _Longs]:
     """The rows of classes, by number, and of their children."""
     rows: list[tuple[int, int, int, int]] = []
     spans = [(0, 0)]
     senders = [-1]
     for branch in table.classes:
-        entries = state.scheme.deciding_entries(table, branch)
+        entries = scheme.deciding_entries(table, branch)
         first = len(rows)
         if entries is not None:
             rows += [_child(interface, entry) for interface, entry in entries]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -198,14 +199,14 @@ class BroadcastTables:
     """The tables of every epoch that is in use, and which epoch this router originates in.
 
     Attributes:
+        changes: how often the set of tables has changed.
         current: the table of the newest committed epoch; None before the first.
         need_subtrees: a table must say which nodes are in the subtrees of this router.
+        neighbours: interface -> neighbouring node, in any epoch in use; an interface never leads to another
+            node.
     """
 
-    __slots__ = (
-        *("_neighbours", "_neighbours_of", "_node", "_oldest"),
-        *("_tables", "changes", "current", "get", "need_subtrees"),
-    )
+    __slots__ = ("_node", "_oldest", "_tables", "changes", "current", "get", "need_subtrees", "neighbours")
 
     def __init__(self, node: int) -> None:
         self.need_subtrees = False
@@ -214,28 +215,13 @@ class BroadcastTables:
         #: The table of an epoch, if there is one.
         self.get = self._tables.get
         self.current: EpochTable | None = None
-        self._oldest = 0
-        #: How often the set of tables has changed.
-        self.changes = 0
-        self._neighbours: Mapping[int, int] = {}
-        #: The `changes` of which `_neighbours` are.
-        self._neighbours_of = 0
+        self._oldest = self.changes = 0
+        self.neighbours: Mapping[int, int] = {}
 
     @property
     def newest(self) -> int:
         """The newest epoch of which there is a table, committed or not; 0 before the first."""
         return max(self._tables, default=0)
-
-    def neighbours(self) -> Mapping[int, int]:
-        """Interface -> neighbouring node, in any epoch in use; an interface never leads to another node."""
-        if self._neighbours_of != self.changes:
-            self._neighbours_of = self.changes
-            self._neighbours = {
-                interface: node
-                for table in self._tables.values()
-                for interface, node in table.neighbours.items()
-            }
-        return self._neighbours
 
     def interfaces_in_use(self) -> frozenset[int]:
         """The interfaces of the current table and of every newer one; empty before the first epoch.
@@ -272,7 +258,7 @@ class BroadcastTables:
             if self.need_subtrees and table.subtrees is None:
                 raise ValueError("subtrees: missing; the routing scheme needs them")
             self._tables[epoch] = epoch_table(self._node, epoch, table)
-            self.changes += 1
+            self._changed()
 
     def commit(self, epoch: int, oldest_epoch: int) -> bool:
         """Makes `epoch` current if it is newer, and retires what is older than `oldest_epoch`.
@@ -289,5 +275,9 @@ class BroadcastTables:
         self._oldest = max(self._oldest, min(oldest_epoch, epoch))
         for retired in [each for each in self._tables if each < self._oldest]:
             del self._tables[retired]
-        self.changes += 1
+        self._changed()
         return True
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self.neighbours = dict(chain.from_iterable(each.neighbours.items() for each in self.held()))

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from router.matching.engines import Matcher
 from router.predicates.parser import Most
-from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.broadcast import Branch
 from router.protocol.context import Context, MessageCounts
 from router.protocol.core.dispatch import event_handlers, frame_rules
 from router.protocol.core.intake import Intake
@@ -40,17 +40,11 @@ class ForwardingState:
     """The parts of a router's state.
 
     Attributes:
-        node: the router's.
-        tables: broadcast tables by epoch.
-        routing: predicates by entry.
-        scheme: says which entry decides about which interface.
+        scheme: says which entry of its routing table decides about which interface.
         counts: messages by interface, which a part counts; None: no part does.
         messages: delivers the messages that p0 selects.
     """
 
-    node: int
-    tables: BroadcastTables
-    routing: RoutingTable
     scheme: Scheme
     counts: MessageCounts | None
     messages: Messages
@@ -162,7 +156,7 @@ class Router:
 
     def neighbours(self) -> Mapping[int, int]:
         """Interface -> neighbouring node, in any epoch in use."""
-        return self._context.tables.neighbours()
+        return self._context.tables.neighbours
 
     def branch(self, source: int) -> Branch | None:
         """This router's part in the tree of `source`, in the current epoch; None: it cannot be reached."""
@@ -175,17 +169,10 @@ class Router:
 
     def forwarding(self) -> ForwardingState | None:
         """The state by which compiled code may forward messages as `handle` would; None: it may not."""
-        context, counts = self._context, self._parts.message_counts()
-        if not context.content.compiled or counts is None or len(counts) > 1:
+        counts = self._parts.message_counts()
+        if not self.content.compiled or counts is None or len(counts) > 1:
             return None
-        return ForwardingState(
-            self.node,
-            context.tables,
-            self._routing,
-            self._scheme,
-            counts[0] if counts else None,
-            self._messages,
-        )
+        return ForwardingState(self._scheme, counts[0] if counts else None, self._messages)
 
     @property
     def engine_bytes(self) -> int | None:
