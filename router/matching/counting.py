@@ -34,7 +34,6 @@ from router.predicates import (
     Filter,
     Message,
     Operator,
-    Predicate,
     Type,
     Value,
     matches_filter,
@@ -206,11 +205,6 @@ class CountingMatcher(Matcher):
         #: Interfaces with a filter without constraints, which match every message.
         self._always: set[int] = set()
 
-    def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        new = dict.fromkeys(predicate)
-        gone = [filter_ for filter_ in self._filters.get(interface, ()) if filter_ not in new]
-        self.change(interface, gone, new)
-
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
         held = self._filters.setdefault(interface, {})
         for filter_ in gone:
@@ -220,7 +214,7 @@ class CountingMatcher(Matcher):
                 self._add(interface, filter_)
 
     def remove(self, interface: int) -> None:
-        self.set_predicate(interface, Predicate())
+        self.change(interface, list(self._filters.get(interface, ())), ())
         del self._filters[interface]
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:

@@ -22,9 +22,10 @@ class Matcher(ABC):
     Every engine gives the answers that `router.predicates` defines.
     """
 
-    @abstractmethod
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         """Sets the predicate of an interface, in place of an earlier predicate."""
+        self.remove(interface)
+        self.change(interface, (), predicate)
 
     @abstractmethod
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
@@ -83,9 +84,6 @@ class NaiveMatcher(Matcher):
 
     def __init__(self) -> None:
         self._predicates: dict[int, Predicate] = {}
-
-    def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        self._predicates[interface] = predicate
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
         filters = dict.fromkeys(self._predicates.get(interface, ()))

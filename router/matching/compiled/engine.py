@@ -145,8 +145,7 @@ class _Kept:
 class CompiledMatcher(Matcher):
     """See `Matcher`; filters of an interface are distinguished by their identity.
 
-    A burst of changes between two messages is one change. For a predicate that grew by one filter
-    `set_predicate` adds one filter, but visits all others; `change` does not.
+    A burst of changes between two messages is one change.
 
     Attributes:
         interfaces: the dense numbers of the interfaces that have filters.
@@ -180,13 +179,6 @@ class CompiledMatcher(Matcher):
         self._point()
 
     # The table.
-
-    def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        if interface in self._loaded:
-            self.remove(interface)
-        new = {id(filter_): filter_ for filter_ in predicate}
-        old = self._held.get(interface, {})
-        self.change(interface, [old[key][0] for key in old if key not in new], new.values())
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
         """See `Matcher`.

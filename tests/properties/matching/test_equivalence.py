@@ -70,22 +70,26 @@ def test_histories(name: str) -> None:
         source = random.Random(round_)
         engine, naive = VARIANTS[name](), NaiveMatcher()
         both: tuple[Matcher, ...] = (engine, naive)
-        held: dict[int, list[Filter]] = {}
+        held: list[dict[Filter, None]] = [{} for _ in range(30)]
         if round_ % 2:
             table = {i: Predicate(tuple(_random_filter(source) for _ in range(5))) for i in range(30)}
             for each in both:
                 each.load(to_columns(table))
         for _ in range(150):
             interface = source.randrange(30)
-            if source.random() < 0.1:
-                held.pop(interface, None)
+            filters = held[interface]
+            if not filters or source.random() < 0.1:
+                filters.clear()
                 for each in both:
                     each.remove(interface)
-            else:
-                kept = [filter_ for filter_ in held.get(interface, []) if source.random() < 0.9]
-                held[interface] = kept + [_random_filter(source) for _ in range(source.randint(0, 3))]
-                for each in both:
-                    each.set_predicate(interface, Predicate(tuple(held[interface])))
+            gone = [filter_ for filter_ in filters if source.random() < 0.1]
+            drawn = dict.fromkeys(_random_filter(source) for _ in range(source.randint(0, 3)))
+            added = [filter_ for filter_ in drawn if filter_ not in filters]
+            for each in both:
+                each.change(interface, gone, added)
+            for filter_ in gone:
+                del filters[filter_]
+            filters.update(dict.fromkeys(added))
             if source.random() < 0.5:
                 for message in _random_messages(source):
                     among = (
