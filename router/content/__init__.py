@@ -25,7 +25,7 @@ from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of
 from router.predicates.covering.numbering import FilterAlgebra, NumberedFilters
 from router.predicates.covering.pool import POOL
-from router.predicates.covering.widening import total_weight, weight_of, widen
+from router.predicates.covering.widening import oversimplify, total_weight, weight_of, widen
 from router.predicates.parser import Most, parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.bodies import filters_in
@@ -139,8 +139,6 @@ class Content:
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:
         """A predicate of at most so many filters that covers `predicate` (section 3.5.6)."""
-        from router.predicates.covering.widening import oversimplify
-
         return oversimplify(predicate, filters)
 
     def read(self, body: Predicate | EncodedPredicate) -> Predicate:
@@ -268,12 +266,6 @@ class VerbatimPool(NumberedFilters):
 
     def covers(self, members: Bits, number: int) -> bool:
         return bool(members >> number & 1)
-
-    def covers_all(self, members: Bits, others: Bits) -> bool:
-        return not others & ~members
-
-    def restricted(self, members: Bits, bound: Bits) -> Bits:
-        return members & bound
 
 
 class Verbatim(Content):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from router.predicates import INTEGER_MAX, INTEGER_MIN, STRING_MAX_BYTES, Operator, Value
+from router.predicates import INTEGER_MAX, INTEGER_MIN, STRING_MAX_BYTES, SYMBOLS, Operator, Value
 
 
 class ParseError(ValueError):
@@ -69,17 +69,7 @@ class Token(NamedTuple):
 KEYWORDS = frozenset({"and", "or", "any", "true", "false", "none"})
 #: Attribute names that need no quotes (unless they are keywords).
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-COMPARISONS = {
-    "=": Operator.EQ,
-    "!=": Operator.NE,
-    "<": Operator.LT,
-    ">": Operator.GT,
-    "<=": Operator.LE,
-    ">=": Operator.GE,
-    "=*": Operator.PREFIX,
-    "*=": Operator.SUFFIX,
-    "**": Operator.SUBSTRING,
-}
+COMPARISONS = {symbol: operator for operator, symbol in SYMBOLS.items() if operator is not Operator.ANY}
 SYMBOL_KINDS = {
     **dict.fromkeys(COMPARISONS, TokenKind.OPERATOR),
     **dict.fromkeys(("&&", "&", "/\\", "∧"), TokenKind.AND),

@@ -63,7 +63,6 @@ class PacketSocket:
     """
 
     def __init__(self, device: str, buffers: FrameBuffers, *, data: bool) -> None:
-        self.device = device
         self._drops = 0
         self._buffers = buffers
         # Protocol 0 until the socket is bound: otherwise it receives frames of all other devices first.

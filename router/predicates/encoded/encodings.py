@@ -57,12 +57,6 @@ def exists(name: str, type_: Type) -> bytes:
     return statement(EXISTS, type_, name)
 
 
-def equal_and_exists(name: str, value: Value) -> tuple[bytes, bytes]:
-    """The strings of both statements, which every attribute of a message makes."""
-    type_ = type_of(value)
-    return _head(EQUAL, type_, name) + value_bytes(value), _head(EXISTS, type_, name)
-
-
 def value_bytes(value: Value) -> bytes:
     """The bytes of a value, as on the wire; equal values have the same bytes: -0.0 is written as 0.0."""
     if isinstance(value, str):
@@ -108,10 +102,8 @@ class Slides(Encoding):
         return frozenset(map(_slides_string, filter_))
 
     def message_strings(self, message: Message) -> frozenset[bytes]:
-        found: set[bytes] = set()
-        for name, value in message.items():
-            found.update(equal_and_exists(name, value))
-        return frozenset(found)
+        equalities = {equal(name, value) for name, value in message.items()}
+        return frozenset(equalities | {exists(name, type_) for name, type_, _ in message.typed()})
 
 
 def _slides_string(constraint: Constraint) -> bytes:
@@ -188,9 +180,8 @@ class Ranges(Encoding):
 
     def message_strings(self, message: Message) -> frozenset[bytes]:
         found: set[bytes] = set()
-        for name, value in message.items():
-            type_ = type_of(value)
-            found.update(equal_and_exists(name, value))
+        for name, type_, value in message.typed():
+            found.update((equal(name, value), exists(name, type_)))
             if type_ is Type.STRING:
                 assert isinstance(value, str)
                 found.update(self._patterns(name, value.encode()))
