@@ -74,8 +74,7 @@ FRAMES: dict[FrameType, FrameRule] = {
 
 def event_handlers(parts: Iterable[object]) -> dict[type, Callable[[Any, float], list[events.Action]]]:
     """The rows of `EVENTS` that the parts of a router have, bound to them."""
-    found = {event: _bound(handle, parts) for event, handle in EVENTS.items()}
-    return {event: handle for event, handle in found.items() if handle is not None}
+    return {event: bound for event, method in EVENTS.items() if (bound := _bound(method, parts)) is not None}
 
 
 def frame_rules(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, nsmallest
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from router.predicates import Filter, Message, Operator, Predicate, Type, Value, matches, matches_filter
 from router.protocol.events import Action
@@ -19,6 +19,7 @@ from router.protocol.services.attention import Index, IndexChanged
 from router.protocol.services.attention.dissemination import AttentionOptions, PolicyName, Transition
 
 T = TypeVar("T", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
 
 #: A publication: the router at which it was uploaded, and a number of that router.
 PublicationId = tuple[int, int]
@@ -35,12 +36,20 @@ def _equalities_of(filter_: Filter) -> list[_Attribute]:
     ]
 
 
+def take_out(groups: dict[K, dict[T, Any]], key: K, member: T) -> None:
+    """Removes a member of a group, and the group with its last member."""
+    members = groups[key]
+    del members[member]
+    if not members:
+        del groups[key]
+
+
 class PredicateIndex(Generic[T]):
     """Objects with a predicate each, in the order in which they were added."""
 
     def __init__(self) -> None:
         #: The predicate of each object, and the attributes by which the object is found.
-        self._items: dict[T, tuple[Predicate, list[_Attribute]]] = {}
+        self._items: dict[T, tuple[Predicate, set[_Attribute]]] = {}
         #: attribute -> object -> whether the equality is a filter's only constraint
         self._by_attribute: dict[_Attribute, dict[T, bool]] = {}
         #: The objects with a filter without an equality.
@@ -51,12 +60,12 @@ class PredicateIndex(Generic[T]):
 
     def add(self, item: T, predicate: Predicate) -> None:
         """Adds an object, which is not in the index."""
-        attributes: list[_Attribute] = []
+        attributes: set[_Attribute] = set()
         for filter_ in predicate.filters:
             equalities = _equalities_of(filter_)
             if equalities:
                 attribute = equalities[0]
-                attributes.append(attribute)
+                attributes.add(attribute)
                 objects = self._by_attribute.setdefault(attribute, {})
                 objects[item] = len(filter_.constraints) == 1 or objects.get(item, False)
             else:
@@ -68,11 +77,7 @@ class PredicateIndex(Generic[T]):
         _, attributes = self._items.pop(item, (None, ()))
         self._others.pop(item, None)
         for attribute in attributes:
-            objects = self._by_attribute.get(attribute)
-            if objects is not None:
-                objects.pop(item, None)
-                if not objects:
-                    del self._by_attribute[attribute]
+            take_out(self._by_attribute, attribute, item)
 
     def matching(self, message: Message) -> list[T]:
         """The objects whose predicate matches a message, each once."""
@@ -297,10 +302,7 @@ class Cache:
         del self._publications[cached.id]
         self.sizes[cached.index] -= 1
         for attribute in cached.message.typed():
-            objects = self._by_attribute[attribute]
-            del objects[cached]
-            if not objects:
-                del self._by_attribute[attribute]
+            take_out(self._by_attribute, attribute, cached)
         cached.place = None
 
     def _place(self, cached: Cached, number: int) -> None:

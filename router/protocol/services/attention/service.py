@@ -44,7 +44,6 @@ from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.relay import Relay
 from router.protocol.services.attention.rounds import Homes, State
-from router.protocol.services.attention.subscriptions import SubscriptionTable
 from router.wire.attention import MAX_PUBLICATION_BYTES
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Publication
@@ -73,8 +72,7 @@ class Attention(Service):
         self._homes = Homes(state)
         self._flushing = Flushing(state)
         self._relay = Relay(state, self._homes, self._flushing)
-        paced = state.options.pace_mbps is not None
-        self._pacing = Pacing(context, state.table, state.options) if paced else None
+        self._pacing = None if state.options.pace_mbps is None else Pacing(state)
 
     # Applications.
 
@@ -253,15 +251,14 @@ class Pacing:
     OVERLOADs and FLUSHes leave at once; their time is taken from the publications of the interface.
 
     Args:
-        context: of the router.
-        table: the subscriptions of other routers.
-        options: bandwidth, scheduler and length of the queues.
+        state: of the router, whose options have a bandwidth.
     """
 
-    def __init__(self, context: Context, table: SubscriptionTable, options: AttentionOptions) -> None:
+    def __init__(self, state: State) -> None:
+        options = state.options
         assert options.pace_mbps is not None
-        self._context = context
-        self._table = table
+        self._context = state.context
+        self._table = state.table
         self._seconds_per_byte = 8e-6 / options.pace_mbps
         self._by_deadlines = options.scheduler == "cbf"
         self._most = options.queue_publications

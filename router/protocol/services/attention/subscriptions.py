@@ -15,7 +15,7 @@ from math import inf
 from router.predicates import Message, Predicate
 from router.protocol.context import Timer, Timers
 from router.protocol.events import Action
-from router.protocol.services.attention.cache import PredicateIndex, PublicationId
+from router.protocol.services.attention.cache import PredicateIndex, PublicationId, take_out
 from router.wire.frames import Frame, Subscription
 
 #: Filters and constraints of one subscription: each is compared with many publications.
@@ -189,9 +189,8 @@ class Boxes:
 
     def remove(self, box: Box) -> None:
         self._collecting.remove(box)
-        del self._boxes[box.number], self._of[box.app][box.number]
-        if not self._of[box.app]:
-            del self._of[box.app]
+        del self._boxes[box.number]
+        take_out(self._of, box.app, box.number)
         self.weight -= box.weight
 
     def begin(self, box: Box, now: float, began_after: int) -> None:
@@ -341,10 +340,7 @@ class SubscriptionTable:
         """Removes an entry; no actions."""
         self.deactivate(entry)
         del self._entries[entry.id]
-        of_home = self._of_home[entry.id[0]]
-        del of_home[entry]
-        if not of_home:
-            del self._of_home[entry.id[0]]
+        take_out(self._of_home, entry.id[0], entry)
         self._count(entry, -1)
         for timer in (entry.push, entry.rest, entry.end):
             if timer is not None:
