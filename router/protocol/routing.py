@@ -13,7 +13,7 @@ from router.content import Content
 from router.matching.engines import Matcher
 from router.predicates import Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.covering.bitset import Bits, numbers_in
+from router.predicates.covering.bitset import numbers_in
 from router.wire.frames import EncodedMessage
 from router.wire.header import LOCAL_INTERFACE
 
@@ -159,25 +159,20 @@ class RoutingTable:
     def _sync_matcher(self) -> None:
         """Gives the matcher all changes of p_i since the last message."""
         assert self.matcher is not None
+        filters = self._content.pool.filters
         for interface in sorted(self.unsynced):
-            known = self._predicates.get(interface)
-            self._change_matcher(interface, 0 if known is None else known.members)
+            known, synced = self._predicates.get(interface), self._synced.get(interface)
+            if known is None:
+                self.matcher.remove(interface)
+                self._synced.pop(interface, None)
+                continue
+            if synced is None:
+                synced = self._synced[interface] = self._content.builder()
+            before, after = synced.members, known.members
+            synced.members = after
+            gone, added = filters(numbers_in(before & ~after)), filters(numbers_in(after & ~before))
+            self.matcher.change(interface, gone, added)
         self.unsynced.clear()
-
-    def _change_matcher(self, interface: int, after: Bits) -> None:
-        """Gives the matcher the filters by which p_i differs from what it has."""
-        assert self.matcher is not None
-        if not after:
-            self.matcher.remove(interface)
-            self._synced.pop(interface, None)
-            return
-        synced = self._synced.get(interface)
-        if synced is None:
-            synced = self._synced[interface] = self._content.builder()
-        filters, before = self._content.pool.filters, synced.members
-        synced.members = after
-        gone, added = filters(numbers_in(before & ~after)), filters(numbers_in(after & ~before))
-        self.matcher.change(interface, gone, added)
 
     def _set(self, interface: int, known: PredicateBuilder, before: int) -> None:
         """p_i <- `known`, in the place of a predicate of `before` filters."""
