@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.content import Content, shown
-from router.predicates import Message
+from router.content import shown
 from router.protocol import events
+from router.protocol.core.router import Router
 from router.protocol.services import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
@@ -68,10 +68,9 @@ class Applications:
     """Accepts applications and serves their requests.
 
     Args:
-        node: the router's node.
+        core: the protocol core, whose service has the sessions of applications.
         path: where the socket is made; a stale socket is replaced.
         selector: the event loop's; the data of every key is a callable that takes the event mask.
-        open_session: makes the service's session of a newly connected application, from its number.
         handle: passes an event to the protocol core, performs the actions that are not for applications, and
             returns the others.
         status: the answer to a `status` request, with tables (true) or without.
@@ -79,8 +78,6 @@ class Applications:
         output_limit: bytes that may wait for one application.
         service_records: gets the records of the service's actions; None: they are not kept. Closed with this
             object.
-        fields_of: the fields of a delivery that hold a message.
-        refusal: why the core takes no events of a type; None: it takes them.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
@@ -92,25 +89,19 @@ class Applications:
 
     def __init__(
         self,
-        node: int,
+        core: Router,
         path: Path,
         selector: selectors.BaseSelector,
-        open_session: Callable[[int], Session],
         handle: Handle,
         status: Callable[[bool], dict[str, Any]],
         records: ApplicationRecords,
         output_limit: int = OUTPUT_LIMIT,
         service_records: ServiceRecords | None = None,
-        fields_of: Callable[[Message], Mapping[str, Any]] = Content.delivery,
-        refusal: Callable[[type[events.Event]], str | None] = lambda _event: None,
     ) -> None:
-        self._fields_of = fields_of
-        self._refusal = refusal
+        self._core, self._node = core, core.node
         self.disconnected_slow = 0
-        self._node = node
         self._path = path
         self._selector = selector
-        self._open_session = open_session
         self._handle = handle
         self._status = status
         self.records = records
@@ -203,7 +194,7 @@ class Applications:
         self._connected += 1
         number = self._connected
         lines = LineSocket(connection, REQUEST_LIMIT)
-        app = _Application(number, lines, self._unused(f"app-{number}"), self._open_session(number))
+        app = _Application(number, lines, self._unused(f"app-{number}"), self._core.session(number))
         self._applications[app.number] = app
         self._selector.register(app.lines, selectors.EVENT_READ, lambda mask: self._ready(app, mask))
 
@@ -295,7 +286,7 @@ class Applications:
                 "event": "deliver",
                 "source": action.source,
                 "seq": action.seq,
-                **self._fields_of(action.message),
+                **self._core.content.delivery(action.message),
             }
         )
         for number in action.apps:
@@ -314,16 +305,12 @@ class Applications:
         """Records an action of the service, and passes its line to the application."""
         number = action.application
         app = None if number is None else self._applications.get(number)
-        record = action.record() if self._service_records is not None else None
-        if record is not None:
-            assert self._service_records is not None
+        if self._service_records is not None and (record := action.record()) is not None:
             name = None if app is None else app.name
             if self._departed is not None and self._departed[0] == number:
                 name = self._departed[1]
             self._service_records.write(time.time_ns(), self._node, name, record)
-        content = None if app is None else action.line()
-        if content is not None:
-            assert app is not None
+        if app is not None and (content := action.line()) is not None:
             self._send(app, json_line(dict(content)))
             self._settle(app)
 
@@ -358,7 +345,7 @@ class Applications:
             return self._hello(app, request), ()
         for name, event in _EVENTS.items():
             if operation == name:
-                if (reason := self._refusal(event)) is not None:
+                if (reason := self._core.refusal(event)) is not None:
                     raise RequestError(f"op: {operation!r} is {reason}")
                 return {"ok": True}, self._handle(event())
         if operation == "status":

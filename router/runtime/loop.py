@@ -118,16 +118,8 @@ class RouterLoop:
         self._guard = guard
         self._link = Link(core.node, sockets, log, plane=self._plane, guard=guard, neighbours=core.neighbours)
         self._applications = Applications(
-            core.node,
-            socket_path,
-            self._selector,
-            core.session,
-            self._requested,
-            self.status,
-            records,
+            *(core, socket_path, self._selector, self._requested, self.status, records),
             service_records=service_records,
-            fields_of=core.content.delivery,
-            refusal=core.refusal,
         )
         self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
         self._masks: dict[int, int] = {}

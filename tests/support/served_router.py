@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir import RunLayout
-from router.content import Plain
-from router.content.bloom import Bloom
 from router.matching.engines import factory
 from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, Event, Tick
@@ -38,7 +36,7 @@ def unserved(folder: Path, selector: selectors.BaseSelector) -> tuple[Router, Ap
     """A router and its applications, which the test serves."""
     router = in_first_epoch(Router(4, RouterOptions(), factory("counting"), 1))
     applications = Applications(
-        *(4, folder / "r4.sock", selector, router.session),
+        *(router, folder / "r4.sock", selector),
         lambda event: router.handle(event, 0.0),
         lambda _tables: {"node": 4},
         records_in(folder, 4),
@@ -77,17 +75,9 @@ class Node:
         self.router = in_first_epoch(Router(4, options, engine, 1), table)
         self.selector = selectors.DefaultSelector()
         self.applications = Applications(
-            4,
-            path,
-            self.selector,
-            self.router.session,
-            self._handle,
-            lambda _tables: {"node": 4},
-            records,
-            OUTPUT_LIMIT,
+            *(self.router, path, self.selector, self._handle, lambda _tables: {"node": 4}),
+            *(records, OUTPUT_LIMIT),
             service_records=service_records_in(path.parent, 4) if service == "attention" else None,
-            fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
-            refusal=self.router.refusal,
         )
         self._waker, self._wakes = socket.socketpair()
         self.selector.register(self._wakes, selectors.EVENT_READ, lambda _mask: self._wakes.recv(1))

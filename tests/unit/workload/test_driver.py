@@ -17,8 +17,8 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.oracle import ORACLE
 from router.clock.clock import ExperimentClock
-from router.content import Plain
 from router.predicates import Predicate, matches
+from router.protocol.core.router import Router
 from router.protocol.events import (
     Accepted,
     Action,
@@ -29,7 +29,7 @@ from router.protocol.events import (
     SendMessage,
     SetPredicate,
 )
-from router.protocol.services.exhaustive import ExhaustiveSession
+from router.protocol.options import RouterOptions
 from router.runtime.applications import Applications
 from testbed.experiments.events import APPLICATION
 from testbed.experiments.workload import Item, Workload
@@ -84,8 +84,8 @@ class IdealNetwork(threading.Thread):
         self._selector.register(self._orders, selectors.EVENT_READ, None)
         self.nodes = {
             node: Applications(
-                *(node, path, self._selector, lambda number: ExhaustiveSession(number, Plain())),
-                *(self._handler(node), lambda _verbose: {}, records_in(folder, node)),
+                *(Router(node, RouterOptions(), None, 1), path, self._selector, self._handler(node)),
+                *(lambda _verbose: {}, records_in(folder, node)),
             )
             for node, path in self.sockets.items()
         }
