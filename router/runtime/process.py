@@ -154,7 +154,10 @@ class _Prepared:
     def _make(self, log: Log) -> RouterLoop:
         spec = self.spec
         sockets = PacketSockets(spec.device)
-        clock, meter = _clock(spec)
+        clock, meter = ExperimentClock(), Meter()
+        if spec.clock_path is not None:
+            page = _clock_page(spec.clock_path)
+            clock, meter = SharedClock(page), Meter(page.slot(spec.slot))
         public_keys = None
         if spec.signing_keys_path is not None:
             from router.security.signatures import read_public_keys  # it comes with cryptography
@@ -166,7 +169,11 @@ class _Prepared:
             spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation, public_keys, floor
         )
         if spec.recording_path is not None:
-            self._recorder = _recorder(Path(spec.recording_path), origin, log, clock)
+            try:
+                self._recorder = Recorder(Path(spec.recording_path), origin, clock)
+            except OSError as error:
+                # On a full disk, for instance: the router runs without it.
+                log.write_always(RECORDING_FAILED, {"error": str(error)})
 
         def failed(error: OSError) -> None:
             log.write_always(RECORDS_FAILED, {"error": str(error)})
@@ -361,25 +368,3 @@ def _cpu_seconds() -> dict[str, float]:
     """Returns the CPU seconds of this process since it was forked."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu_user_s": round(used.ru_utime, 6), "cpu_system_s": round(used.ru_stime, 6)}
-
-
-def _clock(spec: RouterSpec) -> tuple[ExperimentClock, Meter]:
-    """Returns the clock of the router, and the meter of its loop.
-
-    Raises:
-        OSError, ValueError: its page cannot be used.
-    """
-    if spec.clock_path is None:
-        return ExperimentClock(), Meter()
-    page = _clock_page(spec.clock_path)
-    return SharedClock(page), Meter(page.slot(spec.slot))
-
-
-def _recorder(path: Path, origin: Origin, log: Log, clock: ExperimentClock) -> Recorder | None:
-    """Opens a recording. Returns None if it cannot, on a full disk for instance; the router runs without
-    it."""
-    try:
-        return Recorder(path, origin, clock)
-    except OSError as error:
-        log.write_always(RECORDING_FAILED, {"error": str(error)})
-        return None
