@@ -81,7 +81,8 @@ def test_what_matches_plainly_matches_encoded(predicate: Predicate, message: Mes
         if matches(predicate, message):
             assert private.matches(encoded(maker, message))
         # The minimal filters match what all filters match.
-        bits = BloomMessage(maker.suite, maker.message_bits(message))
+        assert private.encoded == minimal(private.encoded)
+        bits = encoded(maker, message)
         assert private.matches(bits) == any(maker.filter(each).covers(bits) for each in predicate)
 
 

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from router.predicates import Filter, Message, Predicate, Type
+from router.predicates import Message, Type
 from router.predicates.covering import numbering
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
@@ -135,14 +135,6 @@ def test_messages_are_equal_by_bits_and_content() -> None:
     assert BloomMessage(suite, 3, b"x") == BloomMessage(suite, 3, b"x")
     assert BloomMessage(suite, 3, b"x") != BloomMessage(suite, 3, b"y")
     assert BloomMessage(suite, 3) != Message({})
-
-
-def test_encoded_predicates_drop_filters_that_others_cover() -> None:
-    private = encoder()
-    assert private.predicate(parse_predicate('a = 1 or a = 1 and b = "x"')) == private.predicate(
-        parse_predicate("a = 1")
-    )
-    assert private.predicate(Predicate((Filter(),))) == BloomPredicate((BloomFilter(private.suite, 0),))
 
 
 def test_minimal_filters_of_a_large_predicate_take_no_square_of_time() -> None:
