@@ -54,8 +54,8 @@ EVENTS: dict[type, Callable[[Any, Any, float], list[events.Action]]] = {
 #: Frame type -> which way such a frame comes, what takes it, and the classes of its body. Those of predicates
 #: and messages are the content's: a router takes the types in which its content travels.
 FRAMES: dict[FrameType, FrameRule] = {
-    FrameType.TABLE: from_controller(ControllerSession.table_received, BroadcastTable),
-    FrameType.COMMIT: from_controller(ControllerSession.commit_received, Commit),
+    FrameType.TABLE: from_controller(ControllerSession.received, BroadcastTable),
+    FrameType.COMMIT: from_controller(ControllerSession.received, Commit),
     FrameType.MSG: on_tree(Messages.received, changes_deadlines=False),
     FrameType.XMSG: on_tree(Messages.received, changes_deadlines=False),
     FrameType.RA: on_tree(Advertising.received, changes_deadlines=False),

@@ -47,45 +47,42 @@ class ControllerSession(Part):
         self._hellos += 1
         return self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._context.incarnation))
 
-    def table_received(self, _node: int, frame: Frame, _now: float) -> list[Action]:
-        assert isinstance(frame.body, BroadcastTable)
-        if self._is_of_other_run(frame):
-            return self._other_run()
+    def received(self, _node: int, frame: Frame, now: float) -> list[Action]:
+        """A TABLE or COMMIT came in."""
+        if frame.seq >> COUNTER_BITS != self._context.incarnation:
+            self._context.drop(Drop.OTHER_RUN)
+            # A router without tables repeats its HELLO already.
+            return [self._hello_frame()] if self._hello_at is None else []
+        if isinstance(frame.body, BroadcastTable):
+            return self._table_received(frame, frame.body)
+        assert isinstance(frame.body, Commit)
+        return self._commit_received(frame, frame.body, now)
+
+    def _table_received(self, frame: Frame, table: BroadcastTable) -> list[Action]:
         tables = self._context.tables
         # A router that has no table cannot know what is far ahead.
         if tables.newest and frame.epoch > tables.newest + EPOCH_LEAD:
             return self._context.drop(Drop.EPOCH_AHEAD)
         try:
-            tables.store(frame.epoch, frame.body)
+            tables.store(frame.epoch, table)
         except ValueError:
             return self._context.drop(Drop.BAD_TABLE)
         self._hello_at = None
         return [self._acknowledge(frame, tables.newest)]
 
-    def commit_received(self, _node: int, frame: Frame, now: float) -> list[Action]:
-        assert isinstance(frame.body, Commit)
-        if self._is_of_other_run(frame):
-            return self._other_run()
+    def _commit_received(self, frame: Frame, commit: Commit, now: float) -> list[Action]:
         tables = self._context.tables
         if frame.epoch == 0:
             return [self._acknowledge(frame, self._context.epoch)]
         first = tables.current is None
         try:
-            changed = tables.commit(frame.epoch, frame.body.oldest_epoch)
+            changed = tables.commit(frame.epoch, commit.oldest_epoch)
         except KeyError:
             return self._context.drop(Drop.UNKNOWN_EPOCH)
         actions = [self._acknowledge(frame, self._context.epoch)]
         if changed:
             actions += self._context.parts.epoch_changed(now, first)
         return actions
-
-    def _other_run(self) -> list[Action]:
-        self._context.counters.drop(Drop.OTHER_RUN)
-        # A router without tables repeats its HELLO already.
-        return [self._hello_frame()] if self._hello_at is None else []
-
-    def _is_of_other_run(self, frame: Frame) -> bool:
-        return frame.seq >> COUNTER_BITS != self._context.incarnation
 
     def _acknowledge(self, frame: Frame, epoch: int) -> Action:
         """The ACK of a frame that left the router in `epoch`, which need not be the frame's."""
