@@ -371,10 +371,9 @@ class Relay:
         if self._forged(body):
             return context.drop(Drop.PUBLICATION_FORGED)
         parts = context.partition(branch, frame.epoch, self._unserved(body))
-        addressed = context.node in body.homes
         # Most have no flag, and enumerations combine flags in Python.
         pending = body.flags is not PublicationFlags.NONE and bool(body.flags & PublicationFlags.PENDING)
-        actions = self._arrived(body, now, pending, addressed, parts, self._state.options.en_route)
+        actions = self._arrived(body, now, pending, parts, self._state.options.en_route)
         if parts:
             if frame.hop_limit > 1:
                 context.counters.pubs_forwarded += 1
@@ -406,7 +405,6 @@ class Relay:
         body: Publication,
         now: float,
         pending: bool,
-        addressed: bool,
         parts: Mapping[int, tuple[int, ...]],
         en_route: bool,
         flushed: bool = False,
@@ -415,7 +413,6 @@ class Relay:
 
         Args:
             pending: the flag PF of the frame.
-            addressed: this router is among its homes.
             parts: the homes to which it goes on, by interface.
             en_route: whether it may be cached although no subscription of this router needs it.
             flushed: it is a copy that another router flushed.
@@ -433,6 +430,7 @@ class Relay:
             # A copy without the flag may overtake the one with it.
             first = number
         boxes = state.boxes.takers(id_, body.message, age_s, first, now)
+        addressed = self._context.node in body.homes
         if addressed and not boxes:
             self._context.counters.publications_overload += 1
         actions: list[Action] = []
@@ -478,7 +476,7 @@ class Relay:
             if known:
                 return flooded
             # Row T4, or T1 if a local subscription takes it: a copy whose history is not known.
-            actions = self._arrived(body, now, False, False, {}, admitted, flushed=True)
+            actions = self._arrived(body, now, False, {}, admitted, flushed=True)
             return flooded + actions + self._flushing.evict(now, flush=False)
         # The first answer holds: the neighbour asks others after a refusal, and may have repeated its FLUSH.
         for answered in (PublicationFlags.TAKEN, PublicationFlags.REFUSED):
