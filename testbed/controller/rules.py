@@ -20,7 +20,6 @@ from router.wire.header import (
     ETHERTYPE,
     HOST_PORT,
     IPV4_ETHERTYPE,
-    MAX_INTERFACE,
     PORTS_PER_PAGE,
     node_address,
     port_addresses,
@@ -96,16 +95,13 @@ def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:
     Raises:
         ValueError: a port is outside 1..MAX_INTERFACE.
     """
-    for port in ports:
-        if not 1 <= port <= MAX_INTERFACE:
-            raise ValueError(f"port {port} is outside 1..{MAX_INTERFACE}")
-    ordered = sorted(set(ports))
-    return [*_classify(ordered, source), *_replicate(ordered)]
+    addresses = {port: port_addresses([port])[0] for port in sorted(ports)}
+    return [*_classify(addresses, source), *_replicate(addresses)]
 
 
-def _classify(ports: list[int], source: bytes) -> list[Rule]:
+def _classify(addresses: Mapping[int, bytes], source: bytes) -> list[Rule]:
     to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION, eth_src=source, untagged=True)
-    pages = sorted({(port - 1) // PORTS_PER_PAGE for port in ports})
+    pages = sorted({address[:2] for address in addresses.values()})
     return [
         Rule(CLASSIFY_TABLE, FIRST_PRIORITY, Match(eth_src=CONTROLLER_SOURCE)),
         Rule(CLASSIFY_TABLE, MATCH_PRIORITY, to_controller, to_controller=True),
@@ -113,30 +109,29 @@ def _classify(ports: list[int], source: bytes) -> list[Rule]:
             Rule(
                 CLASSIFY_TABLE,
                 MATCH_PRIORITY,
-                Match(HOST_PORT, ETHERTYPE, bytes((3, page, 0, 0, 0, 0)), _PAGE_MASK, source, untagged=True),
+                Match(HOST_PORT, ETHERTYPE, page + bytes(4), _PAGE_MASK, source, untagged=True),
                 goto_table=REPLICATE_TABLE,
             )
             for page in pages
         ),
         *(
             Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(port, ETHERTYPE, untagged=True), outputs=(HOST_PORT,))
-            for port in ports
+            for port in addresses
         ),
         # An explicit drop, so that the switch counts the dropped frames.
         Rule(CLASSIFY_TABLE, MISS_PRIORITY, Match()),
     ]
 
 
-def _replicate(ports: list[int]) -> list[Rule]:
+def _replicate(addresses: Mapping[int, bytes]) -> list[Rule]:
     rules = []
-    bits = max(((port - 1) % PORTS_PER_PAGE + 1 for port in ports), default=0)
+    bits = max(((port - 1) % PORTS_PER_PAGE + 1 for port in addresses), default=0)
     for bit in range(bits):
         table = REPLICATE_TABLE + bit
         following = table + 1 if bit + 1 < bits else None
-        for port in ports:
+        for port, address in addresses.items():
             if (port - 1) % PORTS_PER_PAGE != bit:
                 continue
-            (address,) = port_addresses([port])
             # Matches the page and this bit only: an address that names other ports as well matches too.
             match = Match(eth_dst=address, eth_dst_mask=_PAGE_MASK[:2] + address[2:])
             rules.append(Rule(table, MATCH_PRIORITY, match, outputs=(port,), goto_table=following))
