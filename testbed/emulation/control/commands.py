@@ -138,7 +138,7 @@ class Commands:
         if isinstance(event, LinkImpair):
             self._impair(request, event)
         else:
-            self._log(request)
+            COMMANDS.append(self.run, self._record(request))
             event.apply(self.network)
         return {"at_s": self._now_s()}
 
@@ -157,41 +157,36 @@ class Commands:
         (link,) = links_between(self.topology, event.link)
         # Every machine is asked before the first one changes its end.
         changed = self.shaped(event.link, event.properties)
-        doubling = any(end.duplicate_percent for end in changed)
+        failure: RunError | None = None
         try:
             self.network.shape(event.link, event.properties)
         except RunError as error:
             # The kernel takes no such value. One end may have it, or have had it for a moment.
-            self._log(request, link.index, str(error), doubling=doubling)
-            raise InputError(str(error)) from error
-        self._log(request, link.index if any(end.lossy for end in changed) else None, doubling=doubling)
+            failure = error
+        record = self._record(request)
+        if failure is not None:
+            record["failure"] = str(failure)
+        if failure is not None or any(end.lossy for end in changed):
+            record["lossy_link"] = link.index
+        if any(end.duplicate_percent for end in changed):
+            record["doubling"] = True
+        COMMANDS.append(self.run, record)
+        if failure is not None:
+            raise InputError(str(failure)) from failure
 
     def _enter(self, request: Request) -> dict[str, Any]:
         node = request.get("node")
         if type(node) is not int or not 0 <= node < len(self.topology.nodes):
             raise InputError(f"node: {node!r}; expected 0 to {len(self.topology.nodes) - 1}")
         answer = {"namespace": self.namespace(node)}
-        self._log(request)
+        COMMANDS.append(self.run, self._record(request))
         return answer
 
-    def _log(
-        self,
-        request: Request,
-        lossy_link: int | None = None,
-        failure: str | None = None,
-        *,
-        doubling: bool = False,
-    ) -> None:
+    def _record(self, request: Request) -> CommandRecord:
+        """The record of a command that is carried out now."""
         command = request.get("command")
         text = command if isinstance(command, str) else json.dumps(request)
-        record = CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text)
-        if failure is not None:
-            record["failure"] = failure
-        if lossy_link is not None:
-            record["lossy_link"] = lossy_link
-        if doubling:
-            record["doubling"] = True
-        COMMANDS.append(self.run, record)
+        return CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text)
 
 
 def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:
