@@ -60,20 +60,22 @@ def machine_key() -> str:
 
 
 def require_secret(conf: SparkConf, master: str) -> None:
-    """Refuses a master that lets whoever reaches it run code as root, unless `spark.authenticate` is "false".
+    """Refuses a master that lets others run code as root, unless `spark.authenticate` is "false".
 
     Raises:
-        SessionError: the cluster has no secret, or the master has a REST server, which asks for none.
+        SessionError: the cluster has no secret, anybody on the way could put in a pickled job, or the master
+            has a REST server, which asks for no secret.
     """
-    wanted = conf.get("spark.authenticate", "").lower()
-    if wanted not in ("true", "false"):
+    needed = ("spark.authenticate", "spark.network.crypto.enabled")
+    secured = conf.get(needed[0], "").lower() != "false"
+    if secured and (lacking := [each for each in needed if conf.get(each, "").lower() != "true"]):
         raise SessionError(
-            f"{master}: without spark.authenticate whoever reaches it runs code as root on each machine; set "
-            "spark.authenticate, spark.authenticate.secret and spark.master.rest.enabled (docs/how-to/"
+            f"{master}: without {lacking[0]} whoever reaches its network runs code as root on each machine; "
+            f"set {', '.join(needed)}, spark.authenticate.secret and spark.master.rest.enabled (docs/how-to/"
             "sweeps.md), or spark.authenticate false to let everybody in"
         )
     port = int(conf.get("spark.master.rest.port", "6066"))
-    for host in re.findall(r"([^/,]+):[0-9]+", master) if wanted == "true" else ():
+    for host in re.findall(r"([^/,]+):[0-9]+", master) if secured else ():
         with suppress(OSError), socket.create_connection((host, port), timeout=1):
             raise SessionError(
                 f"{master}: port {port} of {host} answers, and Spark's REST server there asks for no secret; "

@@ -22,7 +22,7 @@ from router.system import enter_network_namespace, returning_to_its_namespace
 from router.wire.header import ETHERTYPE
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces, run, run_inside
-from testbed.emulation.network.tunnels import Tunnel
+from testbed.emulation.network.tunnels import _HEADER, PORT, Tunnel
 from testbed.emulation.run.site import capture_devices
 from testbed.machine.probes import kernel_features
 from testbed.support.run_state import ProcessId
@@ -65,6 +65,22 @@ def test_a_full_frame_passes_or_is_missing(machines: dict[str, EmulatedNetwork])
         for part in machines.values():
             part.probes.send()
         assert [part.probes.missing() for part in machines.values()] == [missing, missing]
+
+
+def test_a_tunnel_takes_frames_from_its_other_end_alone(machines: dict[str, EmulatedNetwork]) -> None:
+    one, two = machines
+    run_inside(one, ["ip", "address", "add", "10.99.0.3/24", "dev", "u"])
+    frame = bytes.fromhex("08000000cbcb0100") + _HEADER.ljust(60, b"\0")
+    for address, missing in ("10.99.0.3", [1]), ("10.99.0.1", []):
+        with returning_to_its_namespace():
+            enter_network_namespace(one)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.bind((address, 0))
+                sender.sendto(frame, ("10.99.0.2", PORT))
+        assert machines[two].probes.missing() == missing
+    for part in machines.values():
+        part.stop()
+    assert [run_inside(place, ["nft", "list", "ruleset"]) for place in machines] == ["", ""]
 
 
 #: Frames by which the cost of a link is measured.

@@ -66,15 +66,15 @@ class Machine:
         return [*Path(f"/proc/{self.outside}/root/run/cbcb").glob("*/r*.sock")]
 
     def remains(self) -> list[str]:
-        """Returns the emulation's namespaces, devices, processes and folders."""
+        """Returns the emulation's namespaces, devices, rules, processes and folders."""
         pids = self.pids()
         found = [line for line in pids.values() if "testbed" in line or "ovs" in line]
         own = {name for name, _ in network_namespaces([self.outside])}
         found += {name for name, _ in network_namespaces(pids)} - own
-        devices = subprocess.check_output(
-            ["nsenter", "-n", "-t", str(self.outside), "ip", "-o", "link"], text=True
-        )
+        inside = ["nsenter", "-n", "-t", str(self.outside)]
+        devices = subprocess.check_output([*inside, "ip", "-o", "link"], text=True)
         found += [line for line in devices.splitlines() if " lo:" not in line and " eth0@" not in line]
+        found += subprocess.check_output([*inside, "nft", "list", "tables"], text=True).splitlines()
         run = Path(f"/proc/{self.outside}/root/run/cbcb")
         found += [str(path) for path in run.glob("*/")]
         return found + [str(path) for path in self.folder.glob("cbcb-*")]

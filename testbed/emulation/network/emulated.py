@@ -8,6 +8,7 @@ switches in daemons of the run's own: what ends them removes the network. Minine
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -26,7 +27,7 @@ from router.wire.header import HOST_PORT, node_address
 from testbed.emulation.network import namespaces, shaping
 from testbed.emulation.network.calibration import Counted, Span, read_counters
 from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, SwitchDaemons, switches_per_daemon
-from testbed.emulation.network.tunnels import Probes, Tunnel
+from testbed.emulation.network.tunnels import Probes, Tunnel, admit_peers
 from testbed.experiments.events import Ends, links_between
 from testbed.experiments.events.network import NetworkState
 from testbed.machine.probes import KernelFeatures, missing_features
@@ -128,6 +129,7 @@ class EmulatedNetwork:
         self._ip = ip
         self._tunnels = tunnels or {}
         self.probes = Probes()
+        self._rules: subprocess.Popen[str] | None = None
         #: Links that got other properties, by index.
         self._reshaped: dict[int, Link] = {}
         #: When the links got the properties that they have, wall clock, by index; and the spans before.
@@ -164,6 +166,8 @@ class EmulatedNetwork:
 
     def start_links(self) -> None:
         """Makes every device, with IPv6 and offload off before it comes up."""
+        if self._tunnels:
+            self._rules = admit_peers(self._tunnels.values())
         lines: list[str] = []
         probes: list[tuple[str, Callable[[], None]]] = []
         for link in self.topology.links:
@@ -456,6 +460,8 @@ class EmulatedNetwork:
                 steps.run(node.name, node.terminate)
         steps.run("probes", self.probes.close)
         steps.run("namespaces", self._held.close)
+        if self._rules is not None:
+            steps.run("rules for tunnels", self._rules.communicate)
         steps.check()
         self.net = None
 

@@ -7,14 +7,21 @@ the namespace of the process that made it.
 from __future__ import annotations
 
 import socket
+import subprocess
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
+from testbed.emulation.network.namespaces import run
+from testbed.support.errors import RunError
+from testbed.support.processes import wait_until
+
 #: Bytes of the largest frame of a host with its Ethernet header, and of its outer packet.
 FULL_FRAME, NEEDED_MTU = 1514, 1550
-#: Probes that are sent, since networks lose some, and wall seconds in which one must have arrived.
-_PROBES, _ARRIVAL_S = 3, 2.0
+#: Probes that are sent, since networks lose some, and wall seconds in which one must have arrived, and in
+#: which nft must have made rules.
+_PROBES, _ARRIVAL_S, _RULES_S = 3, 2.0, 10.0
 _ETHERTYPE = 0x88B6  # IEEE 802's second for local experiments; CBCB has the first
 _HEADER = b"\xff" * 6 + bytes.fromhex("02c900000002") + _ETHERTYPE.to_bytes(2, "big")
 #: UDP port to which tunnels send (IANA), the first of those from which they do, and their number.
@@ -46,6 +53,31 @@ class Tunnel:
             f"link add {device} netns {namespace} type vxlan id {self.vni} local {self.local}"
             f" remote {self.remote} dstport {PORT} srcport {source} {source + 1} nolearning df set"
         )
+
+
+def admit_peers(tunnels: Collection[Tunnel]) -> subprocess.Popen[str]:
+    """Has the kernel drop, in this thread's namespace, a frame to a tunnel unless another machine sent it.
+
+    VXLAN itself takes frames from any address. The rules end with their owner, the process that is returned,
+    and this with its standard input: a run that is killed leaves none. Raises RunError if the kernel has no
+    such rules.
+    """
+    peers = ", ".join({each.remote for each in tunnels})
+    vnis = ", ".join(str(each.vni) for each in tunnels)
+    rules = (
+        "add table ip cbcb { flags owner; chain c { type filter hook input priority 0;"
+        f" ip saddr != {{ {peers} }} udp dport {PORT} @th,96,24 {{ {vnis} }} drop; }}; }}"
+    )
+    run(["nft", "--check", "--file", "-"], rules)  # the owner goes on after an error
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    owner = subprocess.Popen(["nft", "-i"], stdin=pipe, stdout=null, text=True, start_new_session=True)
+    print(rules, file=owner.stdin, flush=True)
+
+    def missing() -> str | None:
+        return None if "table ip cbcb\n" in run(["nft", "list", "tables"]) else "nft has not made it"
+
+    wait_until(missing, _RULES_S, "the table of rules for tunnels")
+    return owner
 
 
 class Probes:

@@ -33,6 +33,9 @@ def test_a_cluster_without_a_secret_is_refused() -> None:
             require_secret(conf, "spark://127.0.0.1:7077")
         require_secret(conf.set("spark.authenticate", "false"), "spark://127.0.0.1:7077")
         conf.set("spark.authenticate", "true")
+        with pytest.raises(SessionError, match=r"without spark.network.crypto.enabled whoever"):
+            require_secret(conf, "spark://127.0.0.1:7077")
+        conf.set("spark.network.crypto.enabled", "true")
         with pytest.raises(SessionError, match=r"of 127.0.0.1 answers, .*spark.master.rest.enabled false"):
             require_secret(conf, "spark://127.0.0.1:7077")
     require_secret(conf, "spark://127.0.0.1:7077")
