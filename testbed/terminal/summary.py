@@ -40,10 +40,10 @@ class Fact(NamedTuple):
 def facts(summary: Mapping[str, Any]) -> dict[str, list[Fact]]:
     """Returns the facts of a summary, by the sections of facts.toml; a key that it lacks is a dash.
 
-    A run of a service without messages has none of their facts, and none has those of a key that is null.
+    Sections of keys that are null or 0 are left out; a service without messages has none of their facts.
     """
     text = (files(__package__) / "facts.toml").read_text(encoding="utf-8")
-    left_out = {key for key in ("lag", "private", "attention") if summary.get(key) is None}
+    left_out = {key for key in ("clock_error_s", "lag", "private", "attention") if not summary.get(key)}
     left_out |= set() if "attention" in left_out else {"messages"}
     return {
         section: [_fact(summary, *row) for row in rows]

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from testbed.emulation.network.namespaces import run
-from testbed.support.errors import RunError
 from testbed.support.processes import wait_until
 
 #: Bytes of the largest frame of a host with its Ethernet header, and of its outer packet.

@@ -400,6 +400,8 @@ def printed(content: dict[str, Any], width: int = 110, **options: Any) -> str:
 def test_the_terminal_says_the_same_without_colour() -> None:
     plain = printed(SUMMARY, color_system=None)
     assert "\x1b" not in plain and "captures/runs/x/report.html" in plain
+    over_machines = printed(SUMMARY | {"clock_error_s": 0.0003}, color_system=None)
+    assert "clocks of machines" not in plain and re.search(r"clocks of machines +0\.3 ms; ", over_machines)
     coloured = printed(SUMMARY, force_terminal=True, color_system="standard")
     assert "\x1b[" in coloured and re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
