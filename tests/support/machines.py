@@ -1,4 +1,4 @@
-"""Machines as sets of namespaces (network, mount, PID, UTS) on one bridge, each with a worker of Spark."""
+"""Machines as sets of namespaces on one bridge, each with a worker of Spark and its own monotonic clock."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
             name, address = f"m{number}", f"{_NETWORK}.{number}"
             work = str(folder / name / "work")
             arguments = ["--cores", str(processors), "--memory", "1g", "--work-dir", work, url]
-            pid = start(name, address, "worker.Worker", *arguments, options=["--pid", "--mount-proc"])
+            ahead = ["--time", "--monotonic", str(1000 * number)]  # seconds, as if booted earlier
+            pid = start(name, address, "worker.Worker", *arguments, options=["--pid", "--mount-proc", *ahead])
             # Tunnels between machines carry whole frames.
             link = ["ip", "link", "add", name, "mtu", "1550", "master", "br0", "up", "type", "veth"]
             peer = ["peer", "name", "eth0", "mtu", "1550", "netns", str(pid)]
