@@ -114,6 +114,8 @@ make_environment() {
     ln -sfn "$mininet" "$site/mininet"
     # Compiled now, so that the first run does not wait for it.
     "${venv_python[@]}" -c 'from testbed.machine.checks import warm; warm()' || fail "matching and forwarding cannot be compiled"
+    "${venv_python[@]}" -c 'from captures.spark.session import archive_classes; archive_classes()' >"$venv/spark.log" 2>&1 ||
+        say "sessions of Spark will start slower; $venv/spark.log says why"
     environment_stamp >"$venv/stamp"
 }
 

@@ -69,6 +69,11 @@ def slots(context: SparkContext) -> int:
     return int(scala.maxNumConcurrentTasks(scala.resourceProfileManager().defaultResourceProfile()))
 
 
+def end_jvm() -> None:
+    """Ends the JVM, by `proc` of `SparkContext._gateway`, and waits for its end."""
+    SparkContext._gateway.proc.communicate()
+
+
 def forget_jvm() -> None:
     """Clears `SparkContext._gateway` and `_jvm`: the next session starts a JVM and asks no dead one."""
     SparkContext._gateway = SparkContext._jvm = None

@@ -35,6 +35,11 @@ Session = SparkSession
 #: Its memory for code, 48 MB by default, overflows in the third accounting of a session.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 _JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
+#: Classes of Spark as the JVM has them in memory (class data sharing), from which it starts in half the
+#: processor time. A JVM of another version takes no notice of the file.
+CLASSES = Path(sys.prefix) / "spark.jsa"
+_NO_WARNING = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+USE_CLASSES = f'"-XX:SharedArchiveFile={CLASSES}" {_NO_WARNING}'
 #: Names of sockets have at most 107 bytes; Spark adds `/.<UUID>.sock` to the folder.
 _MOST_SOCKET_FOLDER = 107 - 43
 #: Environment variable with options of the JVM, which precede those of Spark's settings.
@@ -147,6 +152,17 @@ def spark_session(
         shutil.rmtree(work, ignore_errors=True)
 
 
+def archive_classes() -> None:
+    """Writes `CLASSES`, when Python's environment is made; raises SessionError, or OSError."""
+    CLASSES.unlink(missing_ok=True)
+    new = CLASSES.with_suffix(".new")
+    os.environ[_FIRST_OPTIONS] = f'"-XX:ArchiveClassesAtExit={new}" {_NO_WARNING}'
+    with spark_session() as spark:
+        spark.range(1).groupBy("id").count().collect()
+    internals.end_jvm()
+    new.replace(CLASSES)
+
+
 def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None) -> SparkSession:
     # In a thread of its own, which no signal interrupts: PySpark, interrupted while it waits for the JVM,
     # loses the reference to the JVM, which then never ends.
@@ -186,6 +202,7 @@ def _environment_of_jvm(folder: Path, settings: Mapping[str, str]) -> Iterator[N
     names = (_FIRST_OPTIONS, _SAFE_PATH, *_OF_THE_USER)
     before = {name: os.environ.get(name) for name in names}
     own = f'"-Djava.io.tmpdir={folder}" "-XX:ErrorFile={folder}/hs_err_pid%p.log"'
+    own += f" {USE_CLASSES}" if CLASSES.exists() else ""
     changed: dict[str, str | None] = {_SAFE_PATH: "1"}
     changed[_FIRST_OPTIONS] = f"{before[_FIRST_OPTIONS] or ''} {own}".strip()
     if settings["spark.master"].startswith("local"):

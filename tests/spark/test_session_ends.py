@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from captures.spark.folder import remove_abandoned
+from captures.spark.session import CLASSES
 from testbed.support.processes import wait_until
 from tests.support.paths import ROOT
 
@@ -82,6 +83,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     yield folder
+    for process in psutil.Process().children():
+        if DRIVER in process.cmdline():  # of a test that failed: its query would go on for hours
+            process.kill()
+            process.wait()
     remove_abandoned()
 
 
@@ -119,6 +124,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, temporary: Path, master: str, beg
         assert driver.stdout.readline() == "started\n"
         (folder,) = temporary.iterdir()
         assert folder.name.startswith(f"cbcb-spark-jvm-{driver.pid}-")
+        assert str(CLASSES) in Path(f"/proc/{_of_spark(temporary)[0]}/maps").read_text()
     else:
         _wait_for_processes(temporary)
     driver.send_signal(signal.SIGINT)

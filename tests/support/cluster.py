@@ -13,16 +13,19 @@ from pathlib import Path
 
 import pyspark
 
+from captures.spark import session
 from testbed.support.processes import wait_until
 from tests.support.paths import ROOT
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+#: Not in `SPARK_CONF_DIR`: with a folder of files in its path the JVM does not use `session.CLASSES`.
+SETTINGS = ["--properties-file", str(Path(__file__).with_name("spark-defaults.conf"))]
 #: Five JVMs for a job of seconds: the first compiler alone takes half the processor time of both.
 CLUSTER_ENVIRONMENT = {
     **os.environ,
     "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_CONF_DIR": str(Path(__file__).with_name("spark_conf")),
-    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "PYSPARK_SUBMIT_ARGS": shlex.join([*SETTINGS, "pyspark-shell"]),
+    "JAVA_TOOL_OPTIONS": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {session.USE_CLASSES}",
 }
 
 
@@ -71,7 +74,7 @@ def running_cluster(folder: Path) -> Iterator[str]:
     deploy = [str(SPARK_CLASS), "org.apache.spark.deploy"]
     with ExitStack() as stack:
         log = folder / "master.log"
-        arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *SETTINGS]
         stack.enter_context(process_of([deploy[0], f"{deploy[1]}.master.Master", *arguments], log))
         wait_for_line("I have been elected leader", log)
         # The system has chosen a port that was free.
@@ -83,7 +86,7 @@ def running_cluster(folder: Path) -> Iterator[str]:
         for number in (1, 2):
             log = folder / f"worker-{number}.log"
             arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
-            arguments += ["--work-dir", str(folder / f"work-{number}"), url]
+            arguments += ["--work-dir", str(folder / f"work-{number}"), *SETTINGS, url]
             worker = shlex.join([deploy[0], f"{deploy[1]}.worker.Worker", *arguments])
             stack.enter_context(process_of(["unshare", "-m", "sh", "-c", f"{hide} && exec {worker}"], log))
             wait_for_line("Successfully registered with master", log)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.cluster import CLUSTER_ENVIRONMENT, SPARK_CLASS, process_of, wait_for_line
+from tests.support.cluster import CLUSTER_ENVIRONMENT, SETTINGS, SPARK_CLASS, process_of, wait_for_line
 from tests.support.network_namespaces import network_namespaces
 
 _NETWORK = "10.99.0"
@@ -108,7 +108,8 @@ def machines(folder: Path, cores: Sequence[int]) -> Iterator[Cluster]:
             (own := folder / name).mkdir()
             os.mkfifo(own / "go")
             part = ["env", f"SPARK_LOCAL_IP={address}", f"TMPDIR={own}", str(SPARK_CLASS)]
-            part += [f"org.apache.spark.deploy.{role}", "--host", address, "--webui-port", "0", *arguments]
+            part += [f"org.apache.spark.deploy.{role}", *SETTINGS, "--host", address]
+            part += ["--webui-port", "0", *arguments]
             # The shell, which is process 1 of a machine, stays when the worker is killed.
             script = f"hostname {name}; mount -t tmpfs none /run; echo made; "
             # A writer that is late to close has the next `read` fail.
