@@ -70,6 +70,7 @@ class Spark(Engine):
     def __init__(self, session: SparkSession, captured: DataFrame, folder: Path, *, small: bool) -> None:
         self._session, self._folder, self._small = session, folder, small
         self._kept: list[DataFrame] = []
+        self._registered: dict[str, pa.Table] = {}
         # A task for each core: Spark's default of 200 take longer to start than most tables to compute.
         tasks = {"spark.sql.shuffle.partitions": str(max(2, session.sparkContext.defaultParallelism))}
         for key, value in (_SMALL if small else {"spark.sql.adaptive.enabled": "true", **tasks}).items():
@@ -83,7 +84,8 @@ class Spark(Engine):
 
     def register(self, name: str, table: pa.Table) -> None:
         # Of a table in chunks, Spark may take the first alone, which may be empty.
-        frame = self._session.createDataFrame(table.combine_chunks())
+        self._registered[name] = whole = table.combine_chunks()
+        frame = self._session.createDataFrame(whole)
         (frame.coalesce(1) if self._small else frame).createOrReplaceTempView(name)
 
     def read_captures(self, name: str, sql: str) -> None:
@@ -100,7 +102,8 @@ class Spark(Engine):
             # Spark plans and runs jobs for each level; DuckDB answers in this process at once.
             with new_database(self._folder, threads=1) as database:
                 for read in reads(sql):
-                    database.register(read, self.rows(read).combine_chunks())
+                    known = self._registered.get(read)
+                    database.register(read, self.rows(read).combine_chunks() if known is None else known)
                 self.register(name, database.sql(sql).to_arrow_table())
             return
         answer = self._session.sql(sql)
@@ -267,7 +270,7 @@ def _accounted(
             counts: dict[str, int] | str = counting.result()
         except TsharkError as error:
             counts = str(error)
-    summary = conclusion("spark", steps, answers, counts)
+    summary = conclusion("spark", inputs, answers, counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     return summary
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from captures.accounting import reconcile
-from captures.accounting.baselines import message_epochs, paths_to, trees_of
 from captures.accounting.contradictions import Suspicious, contradictions
 from captures.accounting.inputs import Inputs
 from captures.accounting.recorded import recorded_and_counted, under_way
 from captures.accounting.schemes import scheme_name
-from captures.accounting.steps import Steps
 from captures.accounting.traffic import (
     attention_keys,
     captured_only,
@@ -36,12 +32,15 @@ Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 #: The texts whose rows the summary needs.
 ANSWERS = (
     *("capture_totals", "outcome_totals", "processed_totals", "delivery_delay", "stretch", "frames_repeated"),
-    *("message_crossings", "excess_crossings", "state", "convergence", "advertised_again", "suspicious"),
+    *("message_crossings", "excess_crossings", "private_crossings", "state", "convergence"),
+    *("advertised_again", "suspicious"),
 )
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
 #: Schemes whose routers may forward a message in a frame for each of some destinations.
 _SPLITS = ("drp", "multicast")
+#: The causes of discarding whose share is a key.
+_CAUSES = ("operator", "hash")
 
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
@@ -55,20 +54,18 @@ _KEYS: dict[str, str] = {
 
 
 def conclusion(
-    engine: str, steps: Steps, answers: Answers, tshark: Mapping[str, int] | str
+    engine: str, inputs: Inputs, answers: Answers, tshark: Mapping[str, int] | str
 ) -> dict[str, Any]:
     """Returns the keys of summary.json but those of the runner and `accounting_s`, in the order of the file.
 
     Args:
         engine: that has counted: `spark` or `duckdb`.
-        steps: of the engine.
         answers: the rows of the texts `ANSWERS`.
         tshark: capture -> frames that tshark's reader finds; or why it reads none.
     """
-    inputs = steps.sources.inputs
     totals = [reconcile.Total(**row) for row in answers["capture_totals"]]
     messages = [Suspicious(**row) for row in answers["suspicious"]]
-    counted = _counted(steps, answers, totals)
+    counted = _counted(inputs, answers, totals)
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.topology.links
     )
@@ -133,9 +130,8 @@ def conclusion(
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
 
 
-def _counted(steps: Steps, answers: Answers, totals: Sequence[reconcile.Total]) -> dict[str, Any]:
+def _counted(inputs: Inputs, answers: Answers, totals: Sequence[reconcile.Total]) -> dict[str, Any]:
     """Returns the keys that are counted in frames and deliveries."""
-    inputs = steps.sources.inputs
     (convergence,), advertised = answers["convergence"], answers["advertised_again"]
     return {
         **frames_by_type(totals),
@@ -153,7 +149,7 @@ def _counted(steps: Steps, answers: Answers, totals: Sequence[reconcile.Total]) 
         "recovery_s": recovery(
             inputs.epochs.changes, {row["epoch"]: row["last_ns"] for row in advertised}, inputs.clock
         ),
-        "private": private_keys(inputs, steps.sources["trees"], steps.seen) if inputs.private else None,
+        "private": private_keys(inputs, answers["private_crossings"][0]) if inputs.private else None,
     }
 
 
@@ -263,13 +259,7 @@ def _named(sender: str) -> str:
     return f"node {sender}" if sender.isdecimal() else sender
 
 
-_Message = tuple[int, int]
-_Receivers = Mapping[str | None, set[int]]
-#: The causes whose crossings are counted apart, in the order in which they take links; then all others.
-_CAUSES = ("operator", "hash")
-
-
-def private_keys(inputs: Inputs, trees: pa.Table, seen: pa.Table) -> dict[str, Any]:
+def private_keys(inputs: Inputs, crossings: Mapping[str, int]) -> dict[str, Any]:
     """Returns the key `private` of summary.json for a private run: the precision of private matching.
 
     A router delivers what matches the encoding. The member opens a message, evaluates its exact predicate,
@@ -278,50 +268,18 @@ def private_keys(inputs: Inputs, trees: pa.Table, seen: pa.Table) -> dict[str, A
     none that kept it.
 
     Args:
-        trees: the table of this name.
-        seen: source, seq, epoch and crossings of the messages that the captures of links show.
+        crossings: the row of the text `private_crossings`.
     """
-    receivers: defaultdict[_Message, dict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
-    causes: Counter[str | None] = Counter()
-    for row in (*inputs.log.deliveries.to_pylist(), *inputs.log.discarded.to_pylist()):
-        cause = row.get("discard_cause")
-        causes[cause] += 1
-        receivers[row["source"], row["seq"]][cause].add(row["node"])
-    delivered, kept = causes.total(), causes.pop(None, 0)
+    kept, causes = inputs.log.deliveries.num_rows, Counter(inputs.log.discarded["discard_cause"].to_pylist())
+    delivered = kept + causes.total()
     # A simulation may keep no capture of a link: what crossed links is not known then.
     known = not inputs.topology.links or any(capture.identity.kind == "link" for capture in inputs.captures)
-    crossed = _crossings(inputs, trees, seen, receivers) if known else None
     return {
         "delivered": delivered,
         "kept": kept,
-        "discarded": dict(sorted((str(cause), count) for cause, count in causes.items())),
+        "discarded": dict(sorted(causes.items())),
         "precision": kept / delivered if delivered else None,
         **{f"{cause}_share": causes[cause] / delivered if delivered else None for cause in _CAUSES},
-        "crossings": crossed,
-        "unwanted_crossings": None if crossed is None else sum(crossed.values()) - crossed["kept"],
+        "crossings": dict(crossings) if known else None,
+        "unwanted_crossings": sum(crossings.values()) - crossings["kept"] if known else None,
     }
-
-
-def _crossings(
-    inputs: Inputs, trees: pa.Table, seen: pa.Table, receivers: Mapping[_Message, _Receivers]
-) -> dict[str, int]:
-    """Returns the crossings of links by messages, by what they lead to.
-
-    Args:
-        seen: see `private_keys`.
-        receivers: message -> the nodes of members that got it, by cause; None: they kept it.
-    """
-    tree_at, _ = trees_of(trees)
-    epochs = message_epochs(inputs.log.sent, trees, seen)
-    crossed: Counter[str] = Counter()
-    for row in seen.to_pylist():
-        message = row["source"], row["seq"]
-        own: _Receivers = receivers.get(message, {})
-        tree = tree_at.get((row["source"], epochs.get(message, -1)), {})
-        paths: set[int] = set()
-        for name in (None, *_CAUSES, *(cause for cause in own if cause not in (None, *_CAUSES))):
-            further = paths_to(tree, own.get(name, ())) - paths
-            crossed["kept" if name is None else name if name in _CAUSES else "other"] += len(further)
-            paths |= further
-        crossed["no_delivery"] += row["crossings"] - len(paths)
-    return {name: crossed[name] for name in ("kept", *_CAUSES, "other", "no_delivery")}

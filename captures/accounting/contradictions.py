@@ -14,35 +14,23 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import DELIVERIES, as_table
+from captures.accounting.log_tables import as_table
 from captures.accounting.reconcile import Total
-from captures.frames.bodies import attribute_maps, signed64
-from captures.frames.columns import ATTRIBUTES
 from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
 from captures.rundir.inputs import clock_error_s
 
 #: Times of different processes of the machine agree within this, ns, where nobody sets the wall clock.
 _RESOLUTION_NS = 1_000_000
-#: A router writes the record of an upload after it has sent the publication, in the same turn or soon, ns.
-_WRITTEN_NS = 1_000_000_000
 #: For so long after the end of the workload, or the last record, parts may send until the network is quiet:
 #: ns, and experiment seconds.
 _END_NS, _END_S = 60_000_000_000, 600.0
 #: The wall clock may be set by less than this while a run lasts.
 _STEP_S = 1.0
-_RECORDED = pa.schema(
-    [
-        *(("source", pa.int64()), ("seq", pa.int64()), ("sent_ns", pa.int64()), ("delivered_ns", pa.int64())),
-        *(("received_ns", pa.int64()), ("attributes", ATTRIBUTES)),
-    ]
-)
 _UNWRITTEN = pa.schema(
     [("node", pa.int64()), ("exhaustive", pa.bool_()), ("since_ns", pa.int64()), ("until_ns", pa.int64())]
 )
-_DELIVERED = pa.schema([DELIVERIES.field(name) for name in ("source", "seq", "node", "t_ns")])
 #: Contradictions of a kind that are named; the others are counted.
 NAMED = 100
 
@@ -110,48 +98,6 @@ def unwritten_times(inputs: Inputs) -> pa.Table:
 def resolution_ns(inputs: Inputs) -> int:
     """Records of the run agree within this, ns: someone may have set the wall clock meanwhile."""
     return _RESOLUTION_NS + inputs.clock.set_ns + round(1e9 * clock_error_s(inputs.manifest))
-
-
-def recorded_messages(inputs: Inputs) -> pa.Table:
-    """The sendings of messages and publications by the records of their routers, and the deliveries.
-
-    A row has either `sent_ns` and `attributes`, or `delivered_ns`, and `received_ns` of another node.
-    """
-    log = inputs.log
-    # What the captures lost, and a capture that is stopped, may be what another node received.
-    whole = inputs.all_hosts_captured and not (
-        inputs.faults or any(capture.dropped_by_kernel for capture in inputs.captures)
-    )
-    sent = log.sent.select(["source", "seq", "sent_ns"]).append_column("attributes", log.contents)
-    deliveries = [table.select(_DELIVERED.names) for table in (log.deliveries, log.discarded)]
-    service = []
-    if inputs.judgement is not None:
-        uploads, delivered = _of_service(inputs)
-        service.append(uploads)
-        deliveries.append(delivered)
-    rows = pa.concat_tables(deliveries)
-    source, seq, node, t_ns = rows.columns
-    received_ns = pc.if_else(pc.and_(pc.not_equal(node, source), whole), t_ns, pa.scalar(None, pa.int64()))
-    names = ["source", "seq", "delivered_ns", "received_ns"]
-    delivered = pa.table([source, seq, t_ns, received_ns], names=names)
-    tables = [_RECORDED.empty_table(), sent, delivered, *service]
-    return pa.concat_tables(tables, promote_options="default")
-
-
-def _of_service(inputs: Inputs) -> tuple[pa.Table, pa.Table]:
-    """The uploads; and the deliveries with `node` and `t_ns`."""
-    events = inputs.service
-    uploads = [event for event in events if event["event"] == "upload"]
-    columns = {
-        "source": [event["source"] for event in uploads],
-        "seq": [signed64(event["seq"]) for event in uploads],
-        "sent_ns": [event["t_ns"] - _WRITTEN_NS for event in uploads],
-    }
-    deliveries = [{**event, "seq": signed64(event["seq"])} for event in events if event["event"] == "deliver"]
-    fields = [_RECORDED.field(name) for name in columns]
-    sent = pa.table(list(columns.values()), schema=pa.schema(fields))
-    contents = attribute_maps([event["attributes"] for event in uploads])
-    return sent.append_column("attributes", contents), pa.Table.from_pylist(deliveries, _DELIVERED)
 
 
 def contradictions(inputs: Inputs, messages: Sequence[Suspicious], totals: Sequence[Total]) -> list[str]:

@@ -97,7 +97,7 @@ class Direct:
     def _summary(self) -> dict[str, Any]:
         answers: dict[str, list[dict[str, Any]]] = {}
         self._steps.make(ANSWERS, lambda name: answers.update({name: self._steps.rows(name)}))
-        return conclusion("duckdb", self._steps, answers, "the engine duckdb does not run it")
+        return conclusion("duckdb", self.inputs, answers, "the engine duckdb does not run it")
 
     def write_tables(self, folder: Path) -> None:
         """Writes the tables of the catalogue; the accounting must have been made with `whole`."""

@@ -231,6 +231,12 @@ class Inputs:
         return captured >= self.router_counters.keys()
 
     @property
+    def captures_unbroken(self) -> bool:
+        """Whether captures can lack no frame of a host link: none lost any, and none was stopped."""
+        lost = any(capture.dropped_by_kernel for capture in self.captures)
+        return self.all_hosts_captured and not (self.faults or lost)
+
+    @property
     def last_s(self) -> float | None:
         """The experiment second of the last event of an application; None: there was no event."""
         return self.clock.experiment_at(self.log.last_ns) if self.log.last_ns else None

@@ -45,14 +45,13 @@ class ApplicationTables:
     """The records of applications as tables.
 
     Attributes:
-        sent, deliveries, lost, discarded, declared: tables with the columns of `SENT`, `DELIVERIES` (two of
-            them: messages that routers handed over, and messages that found the connection broken),
-            `DISCARDED` (messages that members of a private network discarded) and `DECLARED` (one row for
-            each change of an application's predicate; a predicate of 0 filters withdraws the last one;
-            `place`: in the order of the records, of which two may have the same time).
+        sent, deliveries, lost, discarded, declared: tables with the columns of `SENT` (and `attributes`, as of
+            frames), `DELIVERIES` (two of them: messages that routers handed over, and messages that found the
+            connection broken), `DISCARDED` (messages that members of a private network discarded) and
+            `DECLARED` (one row for each change of an application's predicate; a predicate of 0 filters
+            withdraws the last one; `place`: in the order of the records, of which two may have the same time).
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
-        contents: the attributes of the messages of `sent`, as the column `attributes` of frames.
         left: node and time, ns since 1970 UTC, of each application that has left.
         rows: every event, as in the table `applications` without its first column.
     """
@@ -64,7 +63,6 @@ class ApplicationTables:
     declared: pa.Table
     first_predicates: Mapping[int, FirstPredicate]
     last_ns: int
-    contents: pa.MapArray
     left: Sequence[tuple[int, int]]
     rows: Sequence[tuple[Any, ...]] = ()
 
@@ -117,14 +115,13 @@ def application_tables(run: RunLayout) -> ApplicationTables:
         events.append((t_ns, requested_ns, node, app, line["event"], *message, text))
     with _expecting(str(run.applications_folder)):
         return ApplicationTables(
-            as_table(sent, SENT),
+            as_table(sent, SENT).append_column("attributes", attribute_maps(contents)),
             as_table(deliveries, DELIVERIES),
             as_table(lost, DELIVERIES),
             as_table(discarded, DISCARDED),
             as_table(declared, DECLARED),
             first,
             last_ns,
-            attribute_maps(contents),
             [(event[2], event[0]) for event in events if event[4] == "disconnect"],
             events,
         )

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import as_table
-from captures.frames.bodies import signed64
+from captures.frames.bodies import attribute_maps, signed64
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.oracle import SUBSCRIPTIONS
@@ -83,19 +83,13 @@ def directions(inputs: Inputs) -> pa.Table:
     return as_table(rows, DIRECTIONS)
 
 
-def cost_graph(links: Iterable[Link]) -> nx.Graph:
-    """Returns links as a graph whose edges have the attribute `cost`."""
-    graph = nx.Graph()
-    graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")
-    return graph
-
-
 def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:
     """The table `shortest_paths`: fewest hops and least cost from each source to each other node.
 
     A node that `links` do not connect with a source has no row for it.
     """
-    graph = cost_graph(links)
+    graph = nx.Graph()
+    graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")
     rows: list[tuple[int, ...]] = []
     for source in sorted(set(sources) & set(graph)):
         hops = nx.single_source_shortest_path_length(graph, source)
@@ -114,9 +108,10 @@ def subscription_table(inputs: Inputs) -> pa.Table:
 
 
 def service_table(inputs: Inputs) -> pa.Table:
-    """The records of routers, with the columns of `_SERVICE`; empty with another service."""
-    events = inputs.service if inputs.judgement is not None else []
-    return pa.Table.from_pylist([_row(event) for event in events], schema=_SERVICE)
+    """The records of routers, with the columns of `_SERVICE` and `attributes`; empty with another service."""
+    events = [_row(event) for event in inputs.service if inputs.judgement is not None]
+    contents = attribute_maps([event.get("attributes") for event in events])
+    return pa.Table.from_pylist(events, _SERVICE).append_column("attributes", contents)
 
 
 def _row(event: AttentionEvent) -> dict[str, Any]:

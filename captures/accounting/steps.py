@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from captures.accounting import baselines, contradictions, run_tables, schemes
+from captures.accounting import contradictions, run_tables, schemes
 from captures.accounting.engines import CAPTURED, Engine
 from captures.accounting.inputs import Inputs, capture_files
 from captures.accounting.log_tables import OPENING, as_table, controller_table, routing_rows
@@ -47,7 +46,6 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "opening": lambda inputs: as_table(
         [(node, *times) for node, times in sorted(inputs.opening.items())], OPENING
     ),
-    "recorded": contradictions.recorded_messages,
     "unwritten": contradictions.unwritten_times,
     "files": capture_files,
     "directions": run_tables.directions,
@@ -58,8 +56,6 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
 }
 #: A router that is not overloaded has sent an RA, which need not wait, in this time; wall ns.
 _SENT_NS = 100_000_000
-#: The messages on links, which the counting of baselines reads, and what it makes.
-_SEEN, MADE = "seen", ("baselines", "link_baselines")
 
 
 def values(inputs: Inputs) -> dict[str, str]:
@@ -72,6 +68,7 @@ def values(inputs: Inputs) -> dict[str, str]:
     `resolution_ns`: records of the run agree within this, ns.
     `named`: contradictions of a kind that are named.
     `all_hosts`: whether the host links of all nodes were captured.
+    `unbroken`: whether, beside, no frame can have escaped the captures.
     `private`: whether the run has a private network.
     `scheme`: name of the routing scheme.
     `window_s`, `step_s`: window of a curve and its step, experiment seconds.
@@ -91,6 +88,7 @@ def values(inputs: Inputs) -> dict[str, str]:
         "resolution_ns": str(contradictions.resolution_ns(inputs)),
         "named": str(contradictions.NAMED),
         "all_hosts": "true" if inputs.all_hosts_captured else "false",
+        "unbroken": "true" if inputs.captures_unbroken else "false",
         "private": "true" if inputs.private else "false",
         "scheme": "'" + schemes.scheme_name(inputs).replace("'", "''") + "'",
         "window_s": double(WINDOW_S),
@@ -255,8 +253,6 @@ class Steps:
             self._engine.read_captures(name, self.written_out(texts()[name]))
         elif name in texts():
             self._engine.define(name, self.written_out(texts()[name]), shared=shared)
-        elif name in MADE:
-            self._engine.register(name, self._baselines[name])
         elif name != CAPTURED:
             self._engine.register(name, self.sources[name])
 
@@ -276,25 +272,13 @@ class Steps:
         """A text for the engine, with other values for some of the names."""
         return written_out(text, self.sources.inputs.clock, {**self._values, **others})
 
-    @cached_property
-    def _baselines(self) -> dict[str, pa.Table]:
-        inputs, trees, oracle = self.sources.inputs, self.sources["trees"], self.sources["oracle"]
-        return baselines.compute(inputs.topology, inputs.log.sent, trees, oracle, self.seen)
-
-    @cached_property
-    def seen(self) -> pa.Table:
-        """The messages on links, the text of this name."""
-        return self._engine.rows(_SEEN)
-
 
 def reads_of(name: str) -> Collection[str]:
     """The names that a table or step reads directly."""
-    if name in MADE:
-        return (_SEEN,)
     return reads(texts()[name]) if name in texts() else ()
 
 
 #: Every table and step.
-KNOWN = frozenset((*texts(), *INPUTS, *MADE))
+KNOWN = frozenset((*texts(), *INPUTS))
 #: Name -> number of the texts and steps that read it.
-_READERS = Counter(read for name in (*texts(), *MADE) for read in reads_of(name))
+_READERS = Counter(read for name in texts() for read in reads_of(name))

@@ -39,7 +39,10 @@ SCHEMAS = {
         ]
     ),
     "trees": pa.schema(
-        [("epoch", pa.int64()), ("node", pa.int32()), ("source", pa.int64()), ("parent", pa.int32())]
+        [
+            *(("epoch", pa.int64()), ("node", pa.int32()), ("source", pa.int64()), ("parent", pa.int32())),
+            *(("told_ns", pa.int64()), ("off_tree", pa.list_(pa.int32()))),
+        ]
     ),
     "shortest_paths": pa.schema(
         [

@@ -5,64 +5,46 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.accounting.baselines import WAYS, compute
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
-from topos import LinkSpec, Node
-from topos.build import build
+from tests.support.texts import answer, rows_of, table_of
 
-#: Links 0-1, 1-2, 2-3 of cost 10 and 0-3 of cost 15.
-_CLOSED = build(
-    "ring",
-    [Node(n) for n in range(4)],
-    [LinkSpec(0, 1, 10), LinkSpec(1, 2, 10), LinkSpec(2, 3, 10), LinkSpec(0, 3, 15)],
-)
+_WAYS = ("broadcast", "unicast", "minimal")
 
 
 def test_crossings_of_the_three_ways() -> None:
     """Receivers 2 and 3: along the chain 3 links; unicast takes 0-1-2 and 0-3; the second goes nowhere."""
     receivers = {1: (0, 2, 3), 2: (0,), 3: (1,)}
-    messages = [{"source": 0, "seq": seq} for seq in receivers]
-    chain: list[dict[str, Any]] = [
-        {"source": 0, "epoch": 1, "node": node, "parent": node - 1, "off_tree": [], "told_ns": 0}
-        for node in (1, 2, 3)
-    ]
-    found = compute(
-        _CLOSED,
-        pa.Table.from_pylist([each | {"sent_ns": 1} for each in messages]),
-        pa.Table.from_pylist(chain),
-        pa.Table.from_pylist(
-            [
-                {"source": 0, "seq": seq, "node": node, "expected": True}
-                for seq, nodes in receivers.items()
-                for node in nodes
-            ]
-        ),
-        pa.Table.from_pylist([each | {"epoch": 1} for each in messages]),
-    )
-    columns = found["baselines"].to_pydict()
-    assert columns["receivers"] == [3, 1, 1]
-    assert {way: columns[way] for way in WAYS} == {
-        "broadcast": [3, 3, 3],
-        "unicast": [3, 0, 1],
-        "minimal": [3, 0, 1],
+    answers = [(0, seq, 1, node, "a", True, True) for seq, nodes in receivers.items() for node in nodes]
+    inputs = {
+        "links": table_of("links", [(0, 0, 1, 10), (1, 1, 2, 10), (2, 2, 3, 10), (3, 0, 3, 15)]),
+        "shortest_paths": table_of("shortest_paths", [(0, 1, 1, 10), (0, 2, 2, 20), (0, 3, 1, 15)]),
+        "trees": table_of("trees", [(1, node, 0, node - 1, 0, []) for node in (1, 2, 3)]),
+        "sent": table_of("sent", [(0, seq, 1, "") for seq in receivers]),
+        "oracle": table_of("oracle", answers),
     }
-    crossed = {
-        (row["from_node"], row["to_node"]): tuple(row[way] for way in WAYS)
-        for row in found["link_baselines"].to_pylist()
+    found = rows_of(answer("savings", inputs), "seq", "receivers", *_WAYS)
+    assert found == [(1, 3, 3, 3, 3), (2, 1, 3, 0, 0), (3, 1, 3, 1, 1)]
+    links = rows_of(answer("link_savings", inputs), "from_node", "to_node", *_WAYS)
+    crossed = {(u, v): ways for u, v, *ways in links}
+    assert crossed == dict.fromkeys([(1, 0), (2, 1), (3, 2), (3, 0)], [0, 0, 0]) | {
+        (0, 1): [3, 2, 2],
+        (1, 2): [3, 1, 1],
+        (2, 3): [3, 0, 1],
+        (0, 3): [0, 1, 0],
     }
-    assert crossed == dict.fromkeys([(1, 0), (2, 1), (3, 2), (3, 0)], (0, 0, 0)) | {
-        (0, 1): (3, 2, 2),
-        (1, 2): (3, 1, 1),
-        (2, 3): (3, 0, 1),
-        (0, 3): (0, 1, 0),
-    }
+
+
+def test_a_tree_is_what_hangs_together_with_its_source() -> None:
+    """Routers 2 and 3 name each other as parents; 1 sends to 2, which drops what comes from there."""
+    trees = [(1, 1, 0, 0, 0, [2]), (1, 2, 0, 3, 0, []), (1, 3, 0, 2, 0, [])]
+    found = answer("tree_links", {"trees": table_of("trees", trees)})
+    assert rows_of(found, "from_node", "to_node", "dropped") == [(0, 1, False), (1, 2, True)]
 
 
 def _accounted(folder: Path, **overrides: str) -> tuple[dict[str, Any], Path]:

@@ -12,7 +12,7 @@ import pytest
 from captures.accounting.conclusion import ANSWERS
 from captures.accounting.engines import CAPTURED
 from captures.accounting.inputs import Inputs
-from captures.accounting.steps import INPUTS, MADE, reads_of, values
+from captures.accounting.steps import INPUTS, reads_of, values
 from captures.accounting.texts import in_order, texts
 from captures.datasource.opening import FLOWS, open_captures
 from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
@@ -43,8 +43,8 @@ def test_counts_have_a_unit() -> None:
 
 
 def test_what_a_text_reads_is_made_and_in_no_circle() -> None:
-    known = {*texts(), *INPUTS, *MADE, CAPTURED}
-    graph = {name: reads_of(name) for name in (*texts(), *MADE)}
+    known = {*texts(), *INPUTS, CAPTURED}
+    graph = {name: reads_of(name) for name in texts()}
     assert {
         f"{name}: {read}" for name, names in graph.items() for read in names if read not in known
     } == set()
@@ -53,7 +53,7 @@ def test_what_a_text_reads_is_made_and_in_no_circle() -> None:
 
 
 def test_everything_is_used() -> None:
-    assert {*in_order((*TABLES, *ANSWERS), reads_of)} == {*texts(), *INPUTS, *MADE, CAPTURED}
+    assert {*in_order((*TABLES, *ANSWERS), reads_of)} == {*texts(), *INPUTS, CAPTURED}
 
 
 @pytest.mark.parametrize("name", texts())
