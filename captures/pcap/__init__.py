@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 LINKTYPE_ETHERNET = 1
 PCAP_HEADER_LENGTH = 24
@@ -51,22 +52,20 @@ class PcapHeader:
     most_captured: int
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(NamedTuple):
     """An interface of a pcapng section.
 
     A stamp of t ticks is `(t * mul // div) + offset_ns` with `shift` 0, else t / 2^shift seconds + offset_ns;
     stamps above `most_ticks` have no time in 64 bits of nanoseconds.
     """
 
-    link_type: int
     snaplen: int
-    name: str | None = None
-    mul: int = 1000
-    div: int = 1
-    shift: int = 0
-    offset_ns: int = 0
-    most_ticks: int = _INT64_MAX // 1000
+    mul: int
+    div: int
+    shift: int
+    offset_ns: int
+    most_ticks: int
+    link_type: int
 
 
 def read_pcap_header(name: str, header: bytes) -> PcapHeader:
@@ -125,7 +124,7 @@ def read_interface(block: bytes, order: str) -> Interface:
     An option that extends beyond the block ends the list of options. An option of a wrong length is ignored.
     """
     link_type, _, snaplen = struct.unpack_from(order + "HHI", block, 8)
-    resolution, offset_s, name = 6, 0, None
+    resolution, offset_s = 6, 0
     at, end = 16, len(block) - 4
     while at + 4 <= end:
         code, length = struct.unpack_from(order + "HH", block, at)
@@ -137,30 +136,23 @@ def read_interface(block: bytes, order: str) -> Interface:
             resolution = value[0]
         elif code == _TIME_OFFSET and length == 8:
             (offset_s,) = struct.unpack(order + "q", value)
-        elif code == NAME:
-            name = value.decode("utf-8", "replace").rstrip("\0")
-    return _with_resolution(link_type, snaplen, name, resolution, offset_s * 1_000_000_000)
+    return Interface(snaplen, *_ticks(resolution, offset_s * _NS), link_type)
 
 
-def _with_resolution(
-    link_type: int, snaplen: int, name: str | None, resolution: int, offset_ns: int
-) -> Interface:
-    power = resolution & 0x7F
-    binary = resolution & 0x80 != 0
+def _ticks(resolution: int, offset_ns: int) -> tuple[int, int, int, int, int]:
+    """The fields `mul` to `most_ticks` of an interface."""
+    power, binary = resolution & 0x7F, resolution & 0x80 != 0
     # No clock has steps of 2^-64 s: such a packet gets no time, rather than a wrong one.
     if not -_INT64_MAX <= offset_ns <= _INT64_MAX or (binary and power > 63):
-        return Interface(link_type, snaplen, name, 0, 1, 0, 0, -1)
+        return 0, 1, 0, 0, -1
     most_ns = _INT64_MAX - max(offset_ns, 0)
     if binary and power:
-        return Interface(
-            link_type, snaplen, name, 1, 1, power, offset_ns,
-            min(_INT64_MAX, (most_ns << power) // 1_000_000_000),
-        )  # fmt: skip
+        return 1, 1, power, offset_ns, min(_INT64_MAX, (most_ns << power) // _NS)
     # A stamp has less than 2^63 units, of 10^-28 s and finer less than a nanosecond.
     if power > 27 and not binary:
-        return Interface(link_type, snaplen, name, 0, 1, 0, offset_ns, _INT64_MAX)
+        return 0, 1, 0, offset_ns, _INT64_MAX
     mul, div = 10 ** max(0, 9 - power), 10 ** max(0, power - 9)
-    return Interface(link_type, snaplen, name, mul, div, 0, offset_ns, min(_INT64_MAX, most_ns * div // mul))
+    return mul, div, 0, offset_ns, min(_INT64_MAX, most_ns * div // mul)
 
 
 def file_header(link_type: int = LINKTYPE_ETHERNET) -> bytes:

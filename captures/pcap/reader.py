@@ -25,9 +25,6 @@ _MOST_BLOCK_BYTES = 32 * 1024 * 1024
 #: Interfaces of a section: as many as the 16-bit numbers of old packet blocks distinguish.
 _MOST_INTERFACES = 65_536
 
-#: Columns of the table of a section's interfaces; the last is the link type.
-_COLUMNS = 7
-
 
 class Record(NamedTuple):
     """One captured packet: time in ns, bytes captured, bytes on the wire, and the captured bytes."""
@@ -50,36 +47,34 @@ class _Section:
 
     Attributes:
         header: of a pcap file; None: the file is pcapng.
-        rows: for each interface, the numbers that the walk needs, and the link type.
+        interfaces: of pcapng, in order of their numbers.
         most_snaplen: the greatest snapshot length of an interface.
     """
 
     def __init__(self, order: str, header: PcapHeader | None = None) -> None:
         self.order = order
         self.header = header
-        self.rows: list[tuple[int, ...]] = []
+        self.interfaces: list[Interface] = []
         self.most_snaplen = 0
-        self._table = np.empty((8, _COLUMNS), np.int64)
+        self._table = np.empty((8, len(Interface._fields)), np.int64)
         self._filled = 0
 
     def add(self, each: Interface) -> None:
-        self.rows.append(
-            (each.snaplen, each.mul, each.div, each.shift, each.offset_ns, each.most_ticks, each.link_type)
-        )
+        self.interfaces.append(each)
         self.most_snaplen = max(self.most_snaplen, each.snaplen)
 
     def table(self) -> Int64s:
-        """The rows as an array.
+        """The interfaces as rows of an array.
 
         Each row is copied once, not at each call.
         """
-        if len(self.rows) > len(self._table):
-            wider = np.empty((2 * len(self.rows), _COLUMNS), np.int64)
+        if len(self.interfaces) > len(self._table):
+            wider = np.empty((2 * len(self.interfaces), self._table.shape[1]), np.int64)
             wider[: self._filled] = self._table[: self._filled]
             self._table = wider
-        if self._filled < len(self.rows):
-            self._table[self._filled : len(self.rows)] = self.rows[self._filled :]
-            self._filled = len(self.rows)
+        if self._filled < len(self.interfaces):
+            self._table[self._filled : len(self.interfaces)] = self.interfaces[self._filled :]
+            self._filled = len(self.interfaces)
         return self._table[: self._filled]
 
 
@@ -124,7 +119,7 @@ class PcapReader:
         self._end = end
         self._growing = growing
         self._before = before
-        self._section: _Section | None = None
+        self._section = _Section("<")
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -165,7 +160,6 @@ class PcapReader:
             return None
         if pcap.is_pcapng(first):
             # The first block is the section's header, which `_walk` or `_replay` reads.
-            self._section = _Section("<")
             return first
         if not read and file.defect:
             raise PcapError(f"{self.path}: {file.defect}")
@@ -254,11 +248,9 @@ class PcapReader:
             self.defect = f"the file ends inside a record, which starts at byte {self.position}"
 
     def _damage(self, view: memoryview, at: int) -> str:
-        section = self._section
-        assert section is not None
-        if section.header is None:
+        if self._section.header is None:
             return f"the block at byte {self.position} is damaged"
-        order = "big" if section.order == ">" else "little"
+        order = "big" if self._section.order == ">" else "little"
         claimed = int.from_bytes(view[at + 8 : at + 12], order)  # type: ignore[arg-type]
         return f"the record at byte {self.position} claims {claimed} bytes"
 
@@ -269,7 +261,6 @@ class PcapReader:
             The position behind them, the reason for the stop, and the block of their packets.
         """
         section = self._section
-        assert section is not None
         # A record takes 16 bytes or more.
         rows = min(rows, (end - at) // 16 + 1)
         columns = [np.empty(rows, np.int64) for _ in range(4)]
@@ -280,7 +271,7 @@ class PcapReader:
         interface: Int64s | None = None
         if header is None:
             interface = np.empty(rows, np.int64)
-            table: Any = section.table() if compiled else section.rows
+            table: Any = section.table() if compiled else section.interfaces
             walk = WALK_PCAPNG.compiled if compiled else WALK_PCAPNG.plain
             most = pcap.most_captured(section.most_snaplen)
             count, after, stopped = walk(
@@ -309,10 +300,7 @@ class PcapReader:
 
     def _control_size(self, head: bytes | bytearray | memoryview) -> int:
         """Total length of a section or interface block, from its first bytes; -1: it is malformed."""
-        section = self._section
-        assert section is not None
-        head = bytes(head)
-        order = section.order
+        head, order = bytes(head), self._section.order
         if pcap.is_pcapng(head):
             found = pcap.section_order(head)
             if found is None:
@@ -324,16 +312,14 @@ class PcapReader:
 
     def _control(self, block: bytes, offset: int) -> bool:
         """Interprets a section or interface block at `offset`. Returns False for an interface too many."""
-        section = self._section
-        assert section is not None
         if pcap.is_pcapng(block):
             order = pcap.section_order(block)
             assert order is not None
             self._section = _Section(order)
             self._context = [offset]
         else:
-            if len(section.rows) == _MOST_INTERFACES:
+            if len(self._section.interfaces) == _MOST_INTERFACES:
                 return False
-            section.add(pcap.read_interface(block, section.order))
+            self._section.add(pcap.read_interface(block, self._section.order))
             self._context.append(offset)
         return True

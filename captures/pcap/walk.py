@@ -79,8 +79,7 @@ def _walk_pcapng(
     """As `_walk_pcap`.
 
     Args:
-        interfaces: a row for each interface of the section: snaplen, mul, div, shift, offset_ns, most_ticks,
-            and perhaps further columns.
+        interfaces: a row for each interface of the section, as `captures.pcap.Interface`.
         most_block: the greatest length of a block.
     """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
