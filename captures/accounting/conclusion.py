@@ -24,7 +24,7 @@ from captures.rundir.controller import Rejection
 from captures.rundir.epochs import Change
 from captures.rundir.faults import killed_routers, lost_parts
 from captures.rundir.inputs import clock_error_s
-from captures.rundir.measures import SwitchDrops, read_switch_drops
+from captures.rundir.measures import DROPS, SwitchDrops
 from captures.rundir.summary import SUMMARY_KEYS
 
 #: Rows of a text, by its name.
@@ -201,7 +201,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     refused = {f"router {node}": each.get("refused", {}) for node, each in inputs.router_counters.items()}
     refused["the controller"] = _refused_by_controller(inputs)
-    dropped = read_switch_drops(inputs.run)
+    dropped = DROPS.read(inputs.run)
     return {
         "time_scale": inputs.time_scale,
         "messages_sent": inputs.log.sent.num_rows,

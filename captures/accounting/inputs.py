@@ -36,15 +36,15 @@ from captures.rundir.faults import (
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import MANIFEST, WORKLOAD, read_topology
 from captures.rundir.measures import (
+    DROPS,
     ROUTERS_KEEP,
     SWITCHES,
     Port,
     read_lag,
     read_routers_counters,
-    read_switch_drops,
 )
 from captures.rundir.oracle import JUDGEMENT
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES
 from captures.tables import TABLES
 from router.wire.header import HOST_PORT, node_address
 from topos import Link
@@ -166,7 +166,7 @@ class Inputs:
                     for counter in sorted(Port.__annotations__.keys() - counts.keys()):
                         yield f"{name(run.switches_counters)}: switch {node}: port {port}: {counter}"
         # A part that was away, or that the user commanded, may have no entry.
-        tables, drops = read_routing_tables(run).keys(), read_switch_drops(run).keys()
+        tables, drops = ROUTING_TABLES.read(run).keys(), DROPS.read(run).keys()
         for path, entries in ((run.routing_tables, tables), (run.switch_drops, drops)):
             gone = self.router_counters.keys() - entries if self.calm and name(path) in listed else ()
             yield from (f"{name(path)}: node {node}" for node in sorted(gone))

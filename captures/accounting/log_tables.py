@@ -45,11 +45,11 @@ class ApplicationTables:
     """The records of applications as tables.
 
     Attributes:
-        sent, deliveries, lost, discarded, declared: tables with the columns of `SENT` (and `attributes`, as of
-            frames), `DELIVERIES` (two of them: messages that routers handed over, and messages that found the
-            connection broken), `DISCARDED` (messages that members of a private network discarded) and
-            `DECLARED` (one row for each change of an application's predicate; a predicate of 0 filters
-            withdraws the last one; `place`: in the order of the records, of which two may have the same time).
+        sent, deliveries, lost, discarded, declared: tables with the columns of `SENT` (and `attributes`, as
+            frames have them), `DELIVERIES` (two of them: messages that routers handed over, and messages that
+            found the connection broken), `DISCARDED` (messages that members of a private network discarded)
+            and `DECLARED` (one row for each change of an application's predicate; a predicate of 0 filters
+            withdraws the last one; `place`: in the order of the records, of which two may have one time).
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
         left: node and time, ns since 1970 UTC, of each application that has left.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import as_table
 from captures.rundir.files import RunFolderError
-from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES, TableRow, by_predicate
 from router.predicates import Predicate
 from router.predicates.encoded import BloomPredicate
 from router.wire import private
@@ -65,7 +65,7 @@ def held(inputs: Inputs) -> pa.Table:
     hop_bits = (max(degree.values(), default=1) - 1).bit_length()
     rows: list[tuple[int, str, str, int]] = []
     size_of_row = by_predicate(size_of)
-    for node, entries in read_routing_tables(inputs.run).items():
+    for node, entries in ROUTING_TABLES.read(inputs.run).items():
         total: Counter[tuple[str, str]] = Counter()
         for entry in entries:
             try:

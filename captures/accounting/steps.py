@@ -19,7 +19,7 @@ from captures.accounting.inputs import Inputs, capture_files
 from captures.accounting.log_tables import OPENING, as_table, controller_table, routing_rows
 from captures.accounting.texts import STEP_S, WINDOW_S, double, in_order, reads, texts, written_out
 from captures.rundir.measures import Accounting, StageTime
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES
 from captures.tables import store
 from router.clock import NS
 
@@ -32,7 +32,7 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "links": run_tables.links,
     "shortest_paths": lambda inputs: run_tables.shortest_paths(inputs.topology.links, inputs.senders),
     "trees": lambda inputs: run_tables.read_trees(inputs.captures, inputs.run.path, inputs.senders),
-    "routing_tables": lambda inputs: routing_rows(read_routing_tables(inputs.run)),
+    "routing_tables": lambda inputs: routing_rows(ROUTING_TABLES.read(inputs.run)),
     "controller": lambda inputs: controller_table(inputs.run, inputs.clock),
     "oracle": lambda inputs: inputs.oracle,
     "applications": lambda inputs: inputs.log.events(inputs.clock),

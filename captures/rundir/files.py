@@ -28,11 +28,13 @@ class RunFile:
         names: gives the paths that the sentence is about.
         sentence: what the file holds, and who writes it.
         records: heading and type of each record of the file; empty: the form of the file is the one type.
+        optional: a run without the file has no records.
     """
 
     names: Callable[[RunLayout], Iterable[Path]]
     sentence: str
     records: tuple[tuple[str, type], ...] = ()
+    optional: bool = False
 
     def path(self, run: RunLayout) -> Path:
         """The path of the file; the first of its names."""
@@ -63,6 +65,8 @@ class Document(RunFile, Generic[_T]):
         Raises:
             RunFolderError: the file is missing, or a field is missing or malformed.
         """
+        if self.optional and not self.path(run).exists():
+            return self.form()
         return read_json(self.path(run), self.form)
 
     def read_if_there(self, run: RunLayout) -> _T | None:
@@ -84,11 +88,9 @@ class Log(RunFile, Generic[_T]):
 
     Attributes:
         form: of each line (`router.records.forms`).
-        optional: a run without the file has no records.
     """
 
     form: type[_T]
-    optional: bool = False
 
     def read(self, run: RunLayout, *, unfinished: bool = False) -> Iterator[tuple[str, _T]]:
         """Reads the records, each after its place (FILE:LINE).

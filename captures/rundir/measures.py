@@ -223,6 +223,7 @@ DROPS = Document(
     "The frames that every switch dropped: an object by node, as text. A simulation has none.",
     (("Frames that one switch dropped", SwitchDrops),),
     form=dict[int, SwitchDrops],
+    optional=True,
 )
 
 
@@ -238,12 +239,3 @@ def read_routers_counters(run: RunLayout) -> dict[int, dict[str, Any]]:
         check(LinkCounters, where, counters)
         check(dict[str, int], where, {name: counters[name] for name in CORE_COUNTERS if name in counters})
     return found
-
-
-def read_switch_drops(run: RunLayout) -> dict[int, SwitchDrops]:
-    """Reads the frames that each switch dropped, by node; none if the run has no such file.
-
-    Raises:
-        RunFolderError: a field is missing or malformed.
-    """
-    return DROPS.read_if_there(run) or {}

@@ -51,6 +51,7 @@ ROUTING_TABLES = Document(
     "left out.",
     (("", TableRow),),
     form=dict[int, list[TableRow]],
+    optional=True,
 )
 
 
@@ -78,15 +79,6 @@ def by_predicate(function: Callable[[Predicate], _T]) -> Callable[[TableRow], _T
     """
     of_texts = cache(lambda text, encoded: function(_predicate(text, encoded)))
     return lambda row: of_texts(row["predicate"], row.get("encoded"))
-
-
-def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:
-    """Reads the rows by node; empty if the run kept no tables.
-
-    Raises:
-        RunFolderError: the file is malformed.
-    """
-    return ROUTING_TABLES.read_if_there(run) or {}
 
 
 def write_routing_tables(run: RunLayout, tables: Iterable[tuple[int, Iterable[Mapping[str, Any]]]]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from captures.rundir import RunLayout
 from captures.rundir.inputs import MANIFEST
 from captures.rundir.measures import read_routers_counters
-from captures.rundir.routing_tables import TableRow, read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES, TableRow
 from router.protocol.core.router import Router
 from router.protocol.counters import Drop
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
@@ -65,7 +65,7 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
     """
     run = RunLayout(run_dir)
     counters = read_routers_counters(run) if run.routers_counters.exists() else {}
-    tables = read_routing_tables(run)
+    tables = ROUTING_TABLES.read(run)
     for node in nodes:
         try:
             replayed = check(run.recording(node))

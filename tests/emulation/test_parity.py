@@ -21,7 +21,7 @@ import pytest
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.inputs import MANIFEST
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES
 from captures.rundir.summary import read_summary
 from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
@@ -157,7 +157,7 @@ def _tables(run: RunLayout) -> dict[int, dict[tuple[int | None, str], Predicate]
     """Node -> interface and scope of a row -> its predicate."""
     return {
         node: {(row["interface"], row["scope"]): parse_predicate(row["predicate"]) for row in rows}
-        for node, rows in read_routing_tables(run).items()
+        for node, rows in ROUTING_TABLES.read(run).items()
     }
 
 

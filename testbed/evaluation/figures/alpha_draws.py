@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captures.rundir.routing_tables import by_predicate, read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES, by_predicate
 from router.predicates import Operator
 from router.predicates.covering.algebra import PredicateBuilder
 from testbed.controller.trees import LAYERS
@@ -179,7 +179,7 @@ def measure_tables(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random, both in filters.
     """
     with simulated(facts, seed) as (experiment, run):
-        tables = read_routing_tables(run)
+        tables = ROUTING_TABLES.read(run)
     forest = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset())
     predicates = local_predicates(tables)
     sizes = {node: len(PredicateBuilder(predicate)) for node, predicate in predicates.items()}

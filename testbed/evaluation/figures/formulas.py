@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from captures.accounting.direct import Direct
 from captures.accounting.schemes import SENDERS
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 from testbed.evaluation.figures.scheme_memory import local_predicates, predicted_by_alpha
@@ -155,7 +155,7 @@ def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
     forest, nodes = layer(topology, frozenset(), frozenset()), len(topology.nodes)
     senders = frozenset(run.inputs.senders) if scheme == "drp" else frozenset(range(nodes))
     filters = state[f"{SENDERS if scheme == 'drp' else 'forwarding'}_filters"]
-    predicates = local_predicates(read_routing_tables(run.inputs.run))
+    predicates = local_predicates(ROUTING_TABLES.read(run.inputs.run))
     d = float(hops_on_trees(topology, layer, frozenset(), frozenset()).sum()) / (nodes * (nodes - 1))
     # n r M_p alpha(r / Delta).
     whole: float = nodes * sum(map(len, predicates.values()))

@@ -13,7 +13,7 @@ from captures.accounting.direct import Direct
 from captures.accounting.schemes import SENDERS
 from captures.accounting.texts import experiment_seconds
 from captures.rundir.inputs import SIMULATED
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
 from testbed.evaluation.figures.scheme_memory import local_predicates, predicted, predicted_by_alpha
@@ -141,7 +141,7 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     for row in run.sql("select node, unit, value from held where part = 'local'").to_pylist():
         sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
     topology, scheme = experiment.topology, experiment.routing.scheme
-    tables = read_routing_tables(run.inputs.run)
+    tables = ROUTING_TABLES.read(run.inputs.run)
     forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
     found: dict[str, Any] = {
         "holds": int(summary["verdict"] == "holds"),

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from captures.accounting.schemes import size_of
 from captures.rundir import RunLayout
 from captures.rundir.measures import read_routers_counters
-from captures.rundir.routing_tables import by_predicate, read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES, by_predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.widening import oversimplify
 from router.wire.table import encode_table
@@ -251,7 +251,7 @@ def _simulated_state(facts: Mapping[str, Any], seed: int) -> dict[str, float]:
     interests.alone = 1.0
     for prefix, covering in (("", "full"), ("apart ", "none")):
         with simulated(facts, seed, topology=topology, protocol__covering=covering) as (experiment, run):
-            tables = read_routing_tables(run)
+            tables = ROUTING_TABLES.read(run)
             if not prefix:
                 found["RAs"] = sum(each["ras_received"] for each in read_routers_counters(run).values())
         large = Large(experiment.topology, seed, interests)

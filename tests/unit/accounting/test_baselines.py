@@ -31,12 +31,12 @@ def test_crossings_of_the_three_ways() -> None:
     found = rows_of(answer("savings", inputs), "seq", "receivers", *_WAYS)
     assert found == [(1, 3, 3, 3, 3), (2, 1, 3, 0, 0), (3, 1, 3, 1, 1)]
     links = rows_of(answer("link_savings", inputs), "from_node", "to_node", *_WAYS)
-    crossed = {(u, v): ways for u, v, *ways in links}
-    assert crossed == dict.fromkeys([(1, 0), (2, 1), (3, 2), (3, 0)], [0, 0, 0]) | {
-        (0, 1): [3, 2, 2],
-        (1, 2): [3, 1, 1],
-        (2, 3): [3, 0, 1],
-        (0, 3): [0, 1, 0],
+    crossed = {(u, v): tuple(ways) for u, v, *ways in links}
+    assert crossed == dict.fromkeys([(1, 0), (2, 1), (3, 2), (3, 0)], (0, 0, 0)) | {
+        (0, 1): (3, 2, 2),
+        (1, 2): (3, 1, 1),
+        (2, 3): (3, 0, 1),
+        (0, 3): (0, 1, 0),
     }
 
 

@@ -37,10 +37,9 @@ from captures.rundir.measures import (
     SwitchDrops,
     read_lag,
     read_routers_counters,
-    read_switch_drops,
 )
 from captures.rundir.oracle import ORACLE, OracleAnswer
-from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES, TableRow, write_routing_tables
 from captures.rundir.summary import SUMMARY, SUMMARY_KEYS, read_summary
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
@@ -127,15 +126,15 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     routers = {1: {"frames_sent": {"RA": 2}, "frames_received": {}, "ras_issued": 2}}
     ROUTERS.write(run, routers)
     assert read_routers_counters(run) == routers
-    assert read_switch_drops(run) == {}
+    assert DROPS.read(run) == {}
     drops = {3: SwitchDrops(controller_source=2, no_rule=1)}
     DROPS.write(run, drops)
-    assert read_switch_drops(run) == drops
-    assert read_routing_tables(run) == {}
+    assert DROPS.read(run) == drops
+    assert ROUTING_TABLES.read(run) == {}
     row = TableRow(interface=0, scope="", predicate="a = 1")
     for tables in ({1: [], 2: [row, row]}, {}):
         write_routing_tables(run, tables.items())
-        assert read_routing_tables(run) == tables
+        assert ROUTING_TABLES.read(run) == tables
     answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)
     ORACLE.write(run, [answer])
     assert list(ORACLE.read(run)) == [(f"{run.oracle}:1", answer)]

@@ -20,7 +20,7 @@ from captures.accounting.direct import Direct
 from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.oracle import ORACLE
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import ROUTING_TABLES
 from router.predicates.printer import format_predicate
 from testbed.cli.main import main
 from testbed.experiments.config.load import load_experiment
@@ -101,7 +101,7 @@ def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
     counters = _counters(run_dir)
     assert set(counters) == {"0", "1", "2", "3", "4"}
     assert counters["0"]["frames_sent"]["HELLO"] == 1
-    assert read_routing_tables(RunLayout(run_dir)).keys() == set(range(5))
+    assert ROUTING_TABLES.read(RunLayout(run_dir)).keys() == set(range(5))
     names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
     assert names.index("all_switches_ready") < names.index("epoch_started") < names.index("committed")
     assert set(json.loads((run_dir / "timings.json").read_text())) == {
