@@ -93,29 +93,22 @@ def publication(run: RunLayout, source: int, number: int) -> Publication:
         InputError: no publication, or several, have this name.
         RunFolderError: a record is malformed.
     """
-    found: dict[int, Publication] = {}
-    steps: dict[int, list[Step]] = {}
-    caches = False
-    for at_s, record in _records(run):
-        caches = caches or record["event"] == "cache"
-        if record["event"] not in ("upload", "deliver", "cache") or record["source"] != source:
-            continue
-        seq = record["seq"]
-        if number not in (seq, seq & _COUNT):
-            continue
-        if record["event"] == "upload":
-            found[seq] = Publication(source, seq, at_s, format_message(Message(record["attributes"])))
-        steps.setdefault(seq, []).append(Step(at_s, record["node"], _words(record)))
+    of_source = [each for each in publications(run) if each.source == source]
+    found = [each for each in of_source if number in (each.number, each.seq)]
     if not found:
         raise InputError(f"{source}:{number}: no such publication; `cbcb trace` lists them")
     if len(found) > 1:
-        choices = ", ".join(f"{source}:{seq} (at {each.uploaded_s:.3f} s)" for seq, each in found.items())
+        choices = ", ".join(f"{source}:{each.seq} (at {each.uploaded_s:.3f} s)" for each in found)
         raise InputError(f"{source}:{number}: {len(found)} publications: {choices}; choose one")
-    ((seq, one),) = found.items()
+    (one,) = found
+    for at_s, record in _records(run):
+        one.caches = one.caches or record["event"] == "cache"
+        if record["event"] not in ("upload", "deliver", "cache"):
+            continue
+        if (record["source"], record["seq"]) == (source, one.seq):
+            one.steps.append(Step(at_s, record["node"], _words(record)))
     # The records of a router are in order of time, and the upload is first.
-    one.steps = sorted(steps[seq], key=lambda step: step.at_s)
-    one.deliveries = sum(step.what.startswith("delivered") for step in one.steps)
-    one.caches = caches
+    one.steps.sort(key=lambda step: step.at_s)
     return one
 
 
