@@ -30,8 +30,6 @@ from router.wire.intake import Reassembler
 from router.wire.table import decode_table
 from topos import Link
 
-#: The columns of `directions`.
-DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])
 TREES = TABLES["trees"].schema
 SHORTEST = TABLES["shortest_paths"].schema
 _SERVICE = pa.schema(
@@ -74,13 +72,6 @@ def nodes(inputs: Inputs) -> pa.Table:
     """The nodes of the topology."""
     rows = [{**vars(node), "node": node.id} for node in inputs.topology.nodes]
     return pa.Table.from_pylist(rows, schema=TABLES["nodes"].schema)
-
-
-def directions(inputs: Inputs) -> pa.Table:
-    """Returns the directions of the captured links, with the columns of `DIRECTIONS`."""
-    links = [each.identity for each in inputs.captures if each.identity.kind == "link"]
-    rows = [(each.link, *pair) for each in links for pair in ((each.u, each.v), (each.v, each.u))]
-    return as_table(rows, DIRECTIONS)
 
 
 def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:

@@ -48,7 +48,6 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     ),
     "unwritten": contradictions.unwritten_times,
     "files": capture_files,
-    "directions": run_tables.directions,
     "held": schemes.held,
     "numbers": lambda inputs: pa.table(
         {"number": pa.array(range(max(inputs.bins, _STEPS + 1) + 1), pa.int64())}

@@ -30,7 +30,6 @@ SCHEMAS = {
             *(("cost", pa.int64()), ("bandwidth_mbps", pa.float64())),
         ]
     ),
-    "directions": pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")]),
     "opening": pa.schema([("node", pa.int32()), ("requested_ns", pa.int64()), ("confirmed_ns", pa.int64())]),
     "declared": pa.schema(
         [

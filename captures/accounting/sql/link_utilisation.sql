@@ -1,7 +1,13 @@
 -- A row is a captured link, direction and time bin, whether the direction was idle or not.
 -- Bandwidth is per wall second: the time scale does not touch it.
-with bins as (
-    select link, from_node, to_node, number * $bin_s as bin_s from directions cross join numbers where number < $bins
+with captured_links as (
+    select link, u, v from links join files using (link) where kind = 'link'
+), ways as (
+    select link, u as from_node, v as to_node from captured_links
+    union all
+    select link, v, u from captured_links
+), bins as (
+    select link, from_node, to_node, number * $bin_s as bin_s from ways cross join numbers where number < $bins
 ), carried as (
     select link, from_node, to_node, bin_s, cast(sum(bytes) as bigint) as bytes
     from link_bins
