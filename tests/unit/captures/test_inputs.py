@@ -22,7 +22,7 @@ from captures.accounting.steps import Stages
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import captured_bytes
 from captures.rundir.files import RunFolderError
-from captures.tables import store
+from captures.tables import TABLES, store
 from captures.tables.document import EXAMPLES
 from router.records.json_file import write_json
 from router.wire.header import node_address
@@ -179,7 +179,8 @@ def test_a_summary_that_cannot_be_written_leaves_the_older_record(run: RunLayout
     with pytest.raises(OSError, match="no space"):
         account_directly(run.path, publish)
     assert _engines(run) == ["older", "older"]
-    assert store.lacking(run.path, ()) is None
+    assert store.lacking(run.path, TABLES) is None
+    assert [path.name for path in run.path.glob("parquet*")] == ["parquet"]
 
 
 @pytest.mark.parametrize("written", [False, True])

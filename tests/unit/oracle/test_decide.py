@@ -62,17 +62,6 @@ def test_a_tree_change_ends_when_all_have_the_trees_after_it(event: str) -> None
     assert changes("epoch_started", "committed", event, "epoch_started", "committed") == [(1, 2), (3, 5)]
 
 
-def test_what_precedes_the_first_commit_is_no_change_but_a_restart_is() -> None:
-    set_up = [
-        {"t_ns": 1, "event": "epoch_started", "down_links": [], "down_nodes": []},
-        {"t_ns": 2, "event": "committed", "epoch": 1},
-    ]
-    first = {"t_ns": 3, "event": "hello", "node": 1, "restarted": False}
-    restart = {"t_ns": 4, "event": "hello", "node": 1, "restarted": True}
-    assert tree_changes([*set_up, first]) == []
-    assert tree_changes([*set_up, first, restart]) == [(4, NEVER_NS)]
-
-
 #: Nodes 0 - 1 - 2 in a line, and 3 by itself.
 LINE = Topology(
     "line",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from testbed.results.trace import Branch, Receiver, Stop, Trace
 from testbed.results.trace.show import lines
 from testbed.terminal.answers import described
 from tests.support.cases import cases_beside
-from tests.support.questions import ask
 from tests.support.run_folder import SEQ, good_run
 
 Command = Callable[..., str]
@@ -120,20 +118,6 @@ def _one_row(name: str, value: int) -> pa.Table:
     """A table of one row that can stand for a table of the catalogue."""
     by = TABLES[name].folders_by
     return pa.table({"x": [value]} | ({} if by is None else {by: ["none"]}))
-
-
-def test_tables_come_back_if_the_summary_cannot_be_written(tmp_path: Path) -> None:
-    folder = good_run().write(tmp_path / "run")
-    for value in (1, 2):
-        with store.new_tables(folder) as tables:
-            for name in TABLES:
-                store.write_arrow(_one_row(name, value), tables, name)
-            with suppress(OSError), store.publish(folder):
-                if value == 2:
-                    raise OSError("disk full")
-    assert store.lacking(folder, TABLES) is None
-    assert ask(folder, "select distinct x from nodes") == [{"x": 1}]
-    assert sorted(path.name for path in folder.glob("parquet*")) == ["parquet"]
 
 
 def test_an_interrupted_accounting_is_said(tmp_path: Path, refused: Command) -> None:
