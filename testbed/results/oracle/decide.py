@@ -11,32 +11,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import pairwise
 from operator import itemgetter
 
 from captures.rundir.faults import NEVER_NS
 from captures.rundir.oracle import OracleAnswer
 from testbed.experiments.workload.constraints import PredicateIndex
-from testbed.results.oracle.history import Application, Filters, History, Sending, possible
+from testbed.results.oracle.history import Application, History, Sending, Setting, possible
 from testbed.support.errors import reading
 
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """The time in which a setting of an application is in force.
-
-    It may be in force from `requested_ns` to `next_confirmed_ns`, and is in force from `confirmed_ns` to
-    `next_requested_ns`.
-    """
-
-    application: Application
-    filters: Filters
-    requested_ns: int
-    confirmed_ns: int
-    next_requested_ns: int
-    next_confirmed_ns: int
+#: An application, a setting of it, and the following one. The setting may be in force from its request until
+#: the following one is confirmed, and is in force from its confirmation until the following one is requested.
+_Span = tuple[Application, Setting, Setting]
+#: Follows the last setting.
+_NEVER = Setting(NEVER_NS, NEVER_NS, [])
 
 
 def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
@@ -60,7 +49,7 @@ def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
     window_ns = round(window_s * 1e9)
     spans = list(_spans(history))
     with reading("records of applications"):
-        index = PredicateIndex(span.filters for span in spans)
+        index = PredicateIndex(setting.filters for _, setting, _ in spans)
     for sending in sorted(history.sendings, key=itemgetter("requested_ns")):
         with reading(f"message {sending['source']}/{sending['seq']}"):
             selecting = [spans[number] for number in sorted(index.matching(sending["attributes"]))]
@@ -86,9 +75,7 @@ def _answer(
 def _spans(history: History) -> Iterator[_Span]:
     for application, settings in sorted(history.timelines.items(), key=lambda pair: pair[0]):
         settings.sort(key=lambda setting: setting.confirmed_ns)
-        for this, following in zip_longest(settings, settings[1:]):
-            ends = (following.requested_ns, following.confirmed_ns) if following else (NEVER_NS, NEVER_NS)
-            yield _Span(application, this.filters, this.requested_ns, this.confirmed_ns, *ends)
+        yield from ((application, *pair) for pair in pairwise([*settings, _NEVER]))
 
 
 def _judge_message(
@@ -112,16 +99,18 @@ def _judge_message(
 
     unsettled: dict[Application, list[_Span]] = {}
     for span in selecting:
-        if span.confirmed_ns <= from_ns and span.next_requested_ns > to_ns:
-            expected = reachable(span.application)
+        application, setting, following = span
+        if setting.confirmed_ns <= from_ns and following.requested_ns > to_ns:
+            expected = reachable(application)
             if expected or trees_changed:
-                yield answer(span.application, expected=expected, decided=not trees_changed)
-        elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
-            unsettled.setdefault(span.application, []).append(span)
+                yield answer(application, expected=expected, decided=not trees_changed)
+        elif setting.requested_ns <= to_ns and following.confirmed_ns > from_ns:
+            unsettled.setdefault(application, []).append(span)
     sent_ns = sending["requested_ns"]
     for application, own in unsettled.items():
         connected = reachable(application)
-        expected = connected and any(span.confirmed_ns <= sent_ns < span.next_confirmed_ns for span in own)
+        in_force = (each.confirmed_ns <= sent_ns < following.confirmed_ns for _, each, following in own)
+        expected = connected and any(in_force)
         # Those of the application's settings that were possible and select the message are in `own`.
         all_select = len(own) == len(possible(history.timelines[application], from_ns, to_ns))
         decided = not trees_changed and (not connected or all_select)
