@@ -13,7 +13,6 @@ from captures.accounting.recorded import recorded_and_counted, under_way
 from captures.accounting.schemes import scheme_name
 from captures.accounting.traffic import (
     attention_keys,
-    captured_only,
     frames_by_counters,
     frames_by_type,
     processed_by_counters,
@@ -26,6 +25,7 @@ from captures.rundir.faults import killed_routers, lost_parts
 from captures.rundir.inputs import clock_error_s
 from captures.rundir.measures import DROPS, SwitchDrops
 from captures.rundir.summary import SUMMARY_KEYS
+from router.wire.header import HOST_PORT
 
 #: Rows of a text, by its name.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -66,9 +66,8 @@ def conclusion(
     totals = [reconcile.Total(**row) for row in answers["capture_totals"]]
     messages = [Suspicious(**row) for row in answers["suspicious"]]
     counted = _counted(inputs, answers, totals)
-    routers, ports, links = captured_only(
-        inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.topology.links
-    )
+    links = inputs.captured_links
+    routers = {node: each for node, each in inputs.router_counters.items() if node in inputs.captured_nodes}
     # A router that was killed left no counters of what it did before.
     killed = {node for node, _ in killed_routers(inputs.faults)}
     counted_routers = {node: each for node, each in routers.items() if node not in killed}
@@ -109,7 +108,8 @@ def conclusion(
             **by_tunnels,
             "routers": by_routers,
             "ovs": reconcile.reconcile_ovs(
-                *(totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost, inputs.cut),
+                *(totals, inputs.ip.left_out(_captured_ports(inputs)), links, inputs.lossy_links),
+                *(inputs.ip.lost, inputs.cut),
                 calm=inputs.calm,
             ),
             "applications": reconcile.reconcile_applications(
@@ -128,6 +128,17 @@ def conclusion(
     # In the order of docs/reference/summary.md, which has every key.
     order = list(SUMMARY_KEYS)
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
+
+
+def _captured_ports(inputs: Inputs) -> dict[int, dict[int, dict[str, int]]]:
+    """Returns the counters of the switch ports that have a capture."""
+    ports = {(node, HOST_PORT) for node in inputs.captured_nodes}
+    for link in inputs.captured_links:
+        ports |= {(link.u, link.u_port), (link.v, link.v_port)}
+    return {
+        node: {port: counters for port, counters in own.items() if (node, port) in ports}
+        for node, own in inputs.ovs_counters.items()
+    }
 
 
 def _counted(inputs: Inputs, answers: Answers, totals: Sequence[reconcile.Total]) -> dict[str, Any]:
@@ -273,7 +284,7 @@ def private_keys(inputs: Inputs, crossings: Mapping[str, int]) -> dict[str, Any]
     kept, causes = inputs.log.deliveries.num_rows, Counter(inputs.log.discarded["discard_cause"].to_pylist())
     delivered = kept + causes.total()
     # A simulation may keep no capture of a link: what crossed links is not known then.
-    known = not inputs.topology.links or any(capture.identity.kind == "link" for capture in inputs.captures)
+    known = bool(inputs.captured_links) or not inputs.topology.links
     return {
         "delivered": delivered,
         "kept": kept,

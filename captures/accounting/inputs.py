@@ -224,11 +224,21 @@ class Inputs:
         senders: list[int] = self.log.sent["source"].unique().to_pylist()
         return senders
 
+    @cached_property
+    def captured_links(self) -> list[Link]:
+        """The links between routers that have a capture: a large simulation may keep fewer."""
+        captured = {each.identity.link for each in self.captures if each.identity.kind == "link"}
+        return [link for link in self.topology.links if link.index in captured]
+
+    @cached_property
+    def captured_nodes(self) -> set[int | None]:
+        """The nodes whose host link has a capture."""
+        return {each.identity.node for each in self.captures if each.identity.kind == "host"}
+
     @property
     def all_hosts_captured(self) -> bool:
-        """Whether the host link of every router has a capture: a large simulation may keep fewer."""
-        captured = {capture.identity.node for capture in self.captures if capture.identity.kind == "host"}
-        return captured >= self.router_counters.keys()
+        """Whether the host link of every router has a capture."""
+        return self.captured_nodes >= self.router_counters.keys()
 
     @property
     def captures_unbroken(self) -> bool:

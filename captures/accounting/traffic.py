@@ -14,18 +14,13 @@ from typing import Any
 from captures.accounting.inputs import Inputs
 from captures.accounting.reconcile import Total
 from captures.frames.columns import TYPES, type_of
-from captures.rundir.capture_list import CapturedFile
 from captures.rundir.oracle import Judgement
-from router.wire.header import HOST_PORT
-from topos import Link
 
 CONTROL_TYPES = ("RA", "SR", "UR")
 _COUNTERS = ("messages_received", "messages_sent", "messages_unmatched", "messages_unwanted")
 
 #: Frames that come from the controller, not from a neighbour.
 _OF_THE_CONTROLLER = ("TABLE", "COMMIT")
-
-Ports = Mapping[int, Mapping[int, Mapping[str, int]]]
 
 
 def frames_by_type(totals: Iterable[Total]) -> dict[str, Any]:
@@ -63,32 +58,6 @@ def every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
     """
     usual = TYPES.values() if host_links else ["MSG", *CONTROL_TYPES]
     return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
-
-
-def captured_only(
-    captures: Iterable[CapturedFile],
-    routers: Mapping[int, Mapping[str, Any]],
-    switches: Ports,
-    links: Iterable[Link],
-) -> tuple[dict[int, Mapping[str, Any]], Ports, list[Link]]:
-    """Routers, switch ports and links that have a capture, of the counters of routers and
-    switches and of the topology.
-    """
-    identities = [capture.identity for capture in captures]
-    hosts = {identity.node for identity in identities if identity.kind == "host"}
-    indices = {identity.link for identity in identities if identity.kind == "link"}
-    seen = [link for link in links if link.index in indices]
-    ports = {(node, HOST_PORT) for node in hosts}
-    for link in seen:
-        ports |= {(link.u, link.u_port), (link.v, link.v_port)}
-    return (
-        {node: counters for node, counters in routers.items() if node in hosts},
-        {
-            node: {port: counters for port, counters in own.items() if (node, port) in ports}
-            for node, own in switches.items()
-        },
-        seen,
-    )
 
 
 def processed_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -144,9 +113,7 @@ def attention_keys(inputs: Inputs, frames: Mapping[str, int]) -> dict[str, Any] 
     judged = inputs.judgement
     if judged is None:
         return None
-    if len({each.identity.link for each in inputs.captures if each.identity.kind == "link"}) < len(
-        inputs.topology.links
-    ):
+    if len(inputs.captured_links) < len(inputs.topology.links):
         frames = received(inputs.router_counters)
     return service_keys(judged, frames, overload(inputs.router_counters))
 
