@@ -174,19 +174,15 @@ class Stages:
             )
 
 
-class Sources:
-    """The inputs of one run as tables, each of which is made once."""
+class Sources(dict[str, pa.Table]):
+    """The inputs of one run as tables, each of which is made when it is first needed."""
 
     def __init__(self, inputs: Inputs) -> None:
+        super().__init__()
         self.inputs = inputs
-        self._held: dict[str, pa.Table] = {}
 
-    def __getitem__(self, name: str) -> pa.Table:
-        if name not in self._held:
-            if name not in INPUTS:
-                raise LookupError(f"no table or step {name!r}")
-            self._held[name] = INPUTS[name](self.inputs)
-        return self._held[name]
+    def __missing__(self, name: str) -> pa.Table:
+        return self.setdefault(name, INPUTS[name](self.inputs))
 
     def prepare(self) -> None:
         """Makes all of them."""
