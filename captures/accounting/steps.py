@@ -137,31 +137,28 @@ class Stages:
     def stage(self, name: str) -> Iterator[None]:
         """A stage, as long as the block runs."""
         began = time.monotonic()
-        self._change(began=name)
+        with self._lock:
+            self._going.append(name)
+            self._show(name if name in _PHASES else None)
         try:
             yield
         finally:
             seconds = time.monotonic() - began
             done = StageTime(name=name, began_s=round(began - self._started, 3), seconds=round(seconds, 3))
-            self._change(ended=(began, done))
+            with self._lock:
+                self._going.remove(name)
+                self._done.append((began, done))
+                self._show("queries" if name == store.FRAMES else None)
 
-    def _change(self, began: str | None = None, ended: tuple[float, StageTime] | None = None) -> None:
-        with self._lock:
-            step = began if began in _PHASES else None
-            if began is not None:
-                self._going.append(began)
-            if ended is not None:
-                self._going.remove(ended[1]["name"])
-                self._done.append(ended)
-                step = "queries" if ended[1]["name"] == store.FRAMES else None
-            count = max(self.expected, len(self._done) + len(self._going))
-            names = ", ".join(self._going[:_NAMED]) + (", ..." if len(self._going) > _NAMED else "")
-            line = f"{len(self._done)} of {count} stages" + (f"; {names}" if names else "")
-            # Within the lock, so that the lines come in order.
-            if self._progress is not None:
-                if step is not None:
-                    self._progress.step(step)
-                self._progress.update(line)
+    def _show(self, step: str | None) -> None:
+        """Shows the stages, and a step that begins; within the lock, so that the lines come in order."""
+        if self._progress is None:
+            return
+        if step is not None:
+            self._progress.step(step)
+        count = max(self.expected, len(self._done) + len(self._going))
+        names = ", ".join(self._going[:_NAMED]) + (", ..." if len(self._going) > _NAMED else "")
+        self._progress.update(f"{len(self._done)} of {count} stages" + (f"; {names}" if names else ""))
 
     def record(self, engine: str, master: str | None) -> Accounting:
         """The stages that have ended, for the run folder."""
