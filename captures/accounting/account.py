@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -132,9 +132,6 @@ class Spark(Engine):
             wait(going, _CANCEL_EVERY_S)
 
 
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
-
 #: The stages beside the queries.
 _INPUTS, _TSHARK, _LOGS = "small files", "tshark", "tables of logs"
 _EXPECTED = len((_INPUTS, START, _TSHARK, _LOGS, *ANSWERS, *TABLES))
@@ -229,9 +226,9 @@ def _accounted(
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > LARGE_BYTES)
     # capinfos and the walks need no Spark: they run while it starts.
     with _threads() as pool:
-        counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, inputs.capture_paths)
+        counting = pool.submit(stages.stage(_TSHARK)(tshark_counts), inputs.capture_paths)
         sources = Sources(inputs)
-        preparing = pool.submit(_staged, stages, _LOGS, Sources.prepare, sources)
+        preparing = pool.submit(stages.stage(_LOGS)(sources.prepare))
         with ExitStack() as stack:
             with stages.stage(START):
                 active = stack.enter_context(session)
@@ -273,11 +270,6 @@ def _accounted(
     summary = conclusion("spark", inputs, answers, counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     return summary
-
-
-def _staged(stages: Stages, name: str, work: Callable[[_Given], _Made], given: _Given) -> _Made:
-    with stages.stage(name):
-        return work(given)
 
 
 @contextmanager
