@@ -21,6 +21,7 @@ SCHEMAS = {
     CAPTURED: SCHEMA,
     "sent": pa.schema([*_MESSAGE, ("sent_ns", pa.int64()), ("message", pa.string())]),
     **dict.fromkeys(("delivered", "lost"), pa.schema([*_MESSAGE, *_OF_NODE, ("t_ns", pa.int64())])),
+    "discarded": pa.schema([*_MESSAGE, *_OF_NODE, ("t_ns", pa.int64()), ("discard_cause", pa.string())]),
     "oracle": pa.schema(
         [*_MESSAGE, ("sent_ns", pa.int64()), *_OF_NODE, ("expected", pa.bool_()), ("decided", pa.bool_())]
     ),

@@ -12,7 +12,7 @@ from captures.accounting.account import account_directly
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
-from tests.support.texts import answer, rows_of, table_of
+from tests.support.texts import answer, frames_of, rows_of, table_of
 
 _WAYS = ("broadcast", "unicast", "minimal")
 
@@ -45,6 +45,19 @@ def test_a_tree_is_what_hangs_together_with_its_source() -> None:
     trees = [(1, 1, 0, 0, 0, [2]), (1, 2, 0, 3, 0, []), (1, 3, 0, 2, 0, [])]
     found = answer("tree_links", {"trees": table_of("trees", trees)})
     assert rows_of(found, "from_node", "to_node", "dropped") == [(0, 1, False), (1, 2, True)]
+
+
+def test_a_link_to_a_member_that_kept_a_message_counts_for_no_cause() -> None:
+    """Along a chain, 1 keeps the message, 3 discards it, and a frame goes on to 4."""
+    hops = ({"link": n, "from_node": n, "to_node": n + 1, "epoch": 1, "time_ns": n} for n in range(4))
+    inputs = {
+        "captured": frames_of(*hops),
+        "trees": table_of("trees", [(1, node, 0, node - 1, 0, []) for node in (1, 2, 3, 4)]),
+        "delivered": table_of("delivered", [(0, 1, 1, "a", 5)]),
+        "discarded": table_of("discarded", [(0, 1, 3, "a", 5, "hash"), (0, 1, 3, "b", 5, "stale")]),
+    }
+    (found,) = answer("private_crossings", inputs, private="true").to_pylist()
+    assert found == {"kept": 1, "operator": 0, "hash": 2, "other": 0, "no_delivery": 1}
 
 
 def _accounted(folder: Path, **overrides: str) -> tuple[dict[str, Any], Path]:
