@@ -56,10 +56,6 @@ def test_a_tree_change_ends_when_all_have_the_trees_after_it(event: str) -> None
     assert changes("hello", "table_acknowledged") == []
     assert changes(event, "epoch_started", "hello", "committed") == [(1, 4)]
     assert changes(event, "epoch_started") == [(1, NEVER_NS)]
-    # What happens after an epoch has started is not in its trees.
-    assert changes("epoch_started", event, "committed", "epoch_started", "committed") == [(1, 5)]
-    assert changes(event, event, "epoch_started", "committed", event) == [(1, 4), (5, NEVER_NS)]
-    assert changes("epoch_started", "committed", event, "epoch_started", "committed") == [(1, 2), (3, 5)]
 
 
 #: Nodes 0 - 1 - 2 in a line, and 3 by itself.
