@@ -356,27 +356,20 @@ def ip_frames(run: RunLayout, links: Iterable[Link], cut: Collection[Link] = ())
 
 def _take(found: IpFrames, run: RunLayout, capture: CapturedFile, link: Link | None, *, both: bool) -> None:
     """Adds a capture, which counts for both ends of its link, or for that alone where it was taken."""
-    node, at = capture.identity.node, capture.identity.u
-    if link is not None:
-        ends = [(link.u, link.u_port), (link.v, link.v_port)]
-    else:
-        assert node is not None
-        ends = [(node, HOST_PORT)]
+    which = capture.identity
+    # The first port has sent what comes from its node over a link, or goes to its node over a host link.
+    column, node = ("eth_dst", which.node) if link is None else ("eth_src", link.u)
+    assert node is not None
+    ports = [(node, HOST_PORT)] if link is None else [(node, link.u_port), (link.v, link.v_port)]
     if capture.dropped_by_kernel:
-        found.lost.update(ends)
-    for batch in open_captures(run.path / capture.file, columns=("eth_src", "eth_dst")):
-        if link is None:
-            assert node is not None
-            to_host = _count(batch["eth_dst"], node)
-            found.at_ports[node, HOST_PORT, _SENT] += to_host
-            found.at_ports[node, HOST_PORT, _RECEIVED] += batch.num_rows - to_host
-            continue
-        assert found.on_links is not None
-        found.on_links += batch.num_rows if capture.identity.kind == "link" else 0
-        by_u = _count(batch["eth_src"], link.u)
-        for (sender, receiver), frames in zip((ends, ends[::-1]), (by_u, batch.num_rows - by_u), strict=True):
-            found.at_ports[*sender, _SENT] += frames if both or sender[0] == at else 0
-            found.at_ports[*receiver, _RECEIVED] += frames if both or receiver[0] == at else 0
+        found.lost.update(ports)
+    for batch in open_captures(run.path / capture.file, columns=(column,)):
+        sent = _count(batch[column], node)
+        ways = (sent, batch.num_rows - sent), (batch.num_rows - sent, sent)
+        found.on_links = (found.on_links or 0) + (batch.num_rows if which.kind == "link" else 0)
+        for port, counts in zip(ports, ways, strict=False):  # a host link has one port
+            if both or port[0] == which.u:
+                found.at_ports.update({(*port, _SENT): counts[0], (*port, _RECEIVED): counts[1]})
 
 
 def _count(addresses: pa.Array, node: int) -> int:
