@@ -29,6 +29,7 @@ from captures.rundir import RunLayout
 from captures.rundir.capture_list import LARGE_BYTES, SMALL_BYTES, captured_bytes
 from captures.rundir.files import RunFolderError
 from captures.rundir.measures import write_accounting
+from captures.spark.internals import cancel_jobs
 from captures.spark.session import failed, spark_session
 from captures.spark.workers import require_reach
 from captures.tables import TABLES, store
@@ -47,7 +48,7 @@ _SMALL = {
     "spark.sql.shuffle.partitions": "1",
 }
 _RECURSIVE = re.compile(r"\bwith recursive\b")
-#: Seconds between two orders to cancel all jobs.
+#: Seconds between two orders to cancel jobs.
 _CANCEL_EVERY_S = 0.3
 
 
@@ -127,7 +128,7 @@ class Spark(Engine):
     def end(self, work: Iterable[Future[Any]]) -> None:
         while going := [future for future in work if not future.done()]:
             with suppress(Py4JError, OSError):
-                self._session.sparkContext.cancelAllJobs()
+                cancel_jobs(self._session.sparkContext)
             # A query that was being planned is a job when the wait is over.
             wait(going, _CANCEL_EVERY_S)
 

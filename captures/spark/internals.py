@@ -74,6 +74,15 @@ def end_jvm() -> None:
     SparkContext._gateway.proc.communicate()
 
 
+def cancel_jobs(context: SparkContext) -> None:
+    """Cancels every job by `context._jsc.sc().cancelJob`.
+
+    `cancelAllJobs` forgets a job that waits for a stage which another job has begun: it never ends.
+    """
+    for job in context.statusTracker().getActiveJobsIds():
+        context._jsc.sc().cancelJob(job)
+
+
 def forget_jvm() -> None:
     """Clears `SparkContext._gateway` and `_jvm`: the next session starts a JVM and asks no dead one."""
     SparkContext._gateway = SparkContext._jvm = None
