@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
 
-from testbed.evaluation.figures.attention import CONTROL, PAPER_SAVES, SAVED, STARVED, STRATEGIES, safety
+from testbed.evaluation.figures.attention import CONTROL, PAPER_SAVES, SAVED, STARVED, STATE, safety
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: The keys that a variant sets.
@@ -66,9 +66,7 @@ _COLUMNS: Mapping[str, tuple[str, float]] = {
     "satisfied, %": ("satisfied", 100),
     "starved, %": ("starvation", 100),
     "publications in excess": ("overload", 1),
-    "entries of a table": ("entries", 1),
-    "entries / CBR's, %": ("entries_share", 100),
-    "upload to delivery, s": ("delay_s", 1),
+    **STATE,
 }
 #: Size -> its rows.
 _ROWS = tomllib.loads(files(__package__).joinpath("attention_open.toml").read_text(encoding="utf-8"))
@@ -92,7 +90,7 @@ class AttentionOpen(Reproduction, page="attention-open"):
         base, variants = _SIZES[size]
         return [
             Case(f"{strategy}, {each.name}", {}, {**facts, "strategy": strategy, "max": each.max})
-            for strategy, each in product(STRATEGIES, variants)
+            for strategy, each in product(PAPER_SAVES, variants)
             for facts in [{"base": base, "variant": each.name, "overrides": dict(each.keys)}]
         ]
 
@@ -132,7 +130,7 @@ class AttentionOpen(Reproduction, page="attention-open"):
 
 
 def _by_strategy(results: Results) -> dict[str, dict[str, Case]]:
-    found: dict[str, dict[str, Case]] = {strategy: {} for strategy in STRATEGIES}
+    found: dict[str, dict[str, Case]] = {strategy: {} for strategy in PAPER_SAVES}
     for case in results:
         found[case.facts["strategy"]][case.facts["variant"]] = case
     return found

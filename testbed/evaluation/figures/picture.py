@@ -13,7 +13,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from testbed.evaluation.figures.reproduction import Panel
+from testbed.evaluation.figures.reproduction import Panel, quantiles
 from testbed.results.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
 from testbed.terminal import numbers
 
@@ -21,7 +21,6 @@ from testbed.terminal import numbers
 _LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
 #: Points of the common grid on which the curves of several runs are compared.
 _POINTS = 400
-_QUANTILES = (0.1, 0.5, 0.9)
 #: Greatest value, in least values, from which on an axis is logarithmic; height of a label in those of axes.
 _DECADES, _LINE_HEIGHT = 100, 0.06
 #: More panels than this are in several rows.
@@ -31,7 +30,7 @@ _Reals = npt.NDArray[np.float64]
 
 
 def draw(panel: Panel, axes: Axes) -> None:
-    """Draws a panel: for each label the median of its curves, and the band from 10 to 90 %.
+    """Draws a panel: for each label the median of its curves, and the band of `quantiles`.
 
     Values at points that go over two decades or more, unless they are in percent or below 0, have a
     logarithmic axis, from the least above 0 on: lines to 0 leave it at the bottom. The last value of each
@@ -83,10 +82,10 @@ def draw(panel: Panel, axes: Axes) -> None:
 
 
 def _at_points(curves: Sequence[_Reals]) -> tuple[_Reals, _Reals]:
-    """Returns the points of curves, and the 10, 50 and 90 % quantiles of the values at each."""
+    """Returns the points of curves, and the `quantiles` of the values at each."""
     points = np.unique([x for curve in curves for x in curve[:, 0]])
     values = [[y for curve in curves for x, y in curve if x == point] for point in points]
-    return points, np.array([np.quantile(each, _QUANTILES) for each in values]).T
+    return points, np.array([*map(quantiles, values)]).T
 
 
 def _as_steps(curves: Sequence[_Reals]) -> tuple[_Reals, _Reals]:
@@ -97,7 +96,7 @@ def _as_steps(curves: Sequence[_Reals]) -> tuple[_Reals, _Reals]:
     grid = np.linspace(min(c[0, 0] for c in curves), max(c[-1, 0] for c in curves), _POINTS)
     last = [np.clip(np.searchsorted(c[:, 0], grid, side="right") - 1, 0, len(c) - 1) for c in curves]
     values = [curve[at, 1] for curve, at in zip(curves, last, strict=True)]
-    band = np.quantile(values, _QUANTILES, axis=0)
+    band = quantiles(values)
     needed = np.ones(_POINTS, np.bool_)
     same = np.all(band[:, 1:] == band[:, :-1], axis=0)
     needed[1:-1] = ~(same[:-1] & same[1:])

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from router.registry import Registry
 from testbed.evaluation.figures import Number, Points
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 SEED = "seed"
 #: In what was measured, where a claim on an interval neither holds nor fails.
 UNDECIDED = "undecided: a limit is between the quantiles"
+
+
+def quantiles(values: Collection[Any]) -> npt.NDArray[np.float64]:
+    """Returns the 10, 50 and 90 % quantiles of numbers or arrays; of fewer than 3, 0, 50 and 100 %."""
+    shares = (0.1, 0.5, 0.9) if len(values) > 2 else (0, 0.5, 1)
+    return np.asarray(np.quantile([*values], shares, axis=0))
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,11 @@ class Statement:
     ) -> Statement:
         """Returns the statement that values of the seeds are above `low` and at most `high`.
 
-        It holds if the 10 and 90 % quantiles are within the limits, fails if both are beyond the same limit
+        It holds if the outer `quantiles` are within the limits, fails if both are beyond the same limit
         or there is no value, and is undecided in between. Values are in `unit`; before one that begins with
         "points" or "%", they are shares. A claim that is not `judged` is shown.
         """
-        least, greatest = np.quantile([*values], [0.1, 0.9]) if values else (math.nan, math.nan)
+        least, _, greatest = quantiles(values) if values else [math.nan] * 3
         between = greatest > low and least <= high
         holds = True if low < least and greatest <= high else None if between else False
         note = f", {UNDECIDED}" if judged and holds is None else ""
@@ -202,14 +209,14 @@ class Results:
 
     @staticmethod
     def band_of(values: Collection[float], scale: float = 1.0, digits: int = 3) -> str:
-        """Returns the median of values with the 10 and 90 % quantiles, as text; of one value, the value."""
+        """Returns the median of values with the other `quantiles`, as text; of one value, the value."""
         if len(values) < 2:
             return f"{scale * next(iter(values)):.{digits}g}" if values else "no run"
-        low, middle, high = (scale * float(each) for each in np.quantile([*values], [0.1, 0.5, 0.9]))
+        low, middle, high = scale * quantiles(values)
         return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
 
     def band(self, case: Case, key: str, scale: float = 1.0, digits: int = 3) -> str:
-        """Returns the median with the 10 and 90 % quantiles, as text."""
+        """Returns `band_of` the values of a case."""
         return self.band_of(self.values(case, key), scale, digits)
 
     def pairs(

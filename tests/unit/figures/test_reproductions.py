@@ -211,6 +211,8 @@ def test_the_bar_of_a_statement(
         ([0.0, 0.0, 0.0], False),
         ([0.5, 0.5], True),
         ([0.6, 0.7], False),
+        # The 90 % quantile is 0.5.
+        ([0.05, 0.55], None),
         ([-0.2, 0.2, 0.3], None),
         ([0.4, 0.6], None),
         ([], False),
