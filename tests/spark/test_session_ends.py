@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from captures.spark.folder import remove_abandoned
 from captures.spark.session import CLASSES
-from testbed.support.processes import wait_until
 from tests.support.paths import ROOT
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.spark
 
@@ -108,8 +108,8 @@ def _of_spark(folder: Path) -> list[int]:
     ]
 
 
-def _wait_for_processes(folder: Path) -> None:
-    wait_until(lambda: None if _of_spark(folder) else "there are none", DEADLINE_S, "Spark's processes")
+def _wait_for_processes(folder: Path) -> list[int]:
+    return poll(lambda: _of_spark(folder) or None, DEADLINE_S, "Spark has processes")
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_a_jvm_that_is_killed_leaves_no_traceback(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) -> None:
     driver = _start(tmp_path)
-    _wait_for_processes(temporary)
+    # Once: while a process executes another program it has no command line.
+    spark, *_ = _wait_for_processes(temporary)
     assert remove_abandoned() == (0, 0)
     # The JVM of a process that dies now waits for ever: it is held, so that it is still starting.
-    (spark,) = _of_spark(temporary)[:1]
     os.kill(spark, signal.SIGSTOP)
     driver.kill()
     driver.wait(timeout=DEADLINE_S)
