@@ -60,7 +60,7 @@ class Document(RunFile, Generic[_T]):
     form: type[_T]
 
     def read(self, run: RunLayout) -> _T:
-        """Reads the document.
+        """Reads the document; one that is `optional` and missing is empty.
 
         Raises:
             RunFolderError: the file is missing, or a field is missing or malformed.
