@@ -48,7 +48,7 @@ class Event:
     @property
     def ends_s(self) -> float:
         """Time at which the last part of the event happens, in experiment seconds."""
-        return self.at_s + float(getattr(self, self.lasts, 0.0))
+        return self.at_s + (getattr(self, self.lasts) if self.lasts else 0.0)
 
     def check(self, topology: Topology) -> Iterator[Problem]:  # noqa: ARG002 - for subclasses
         """Yields what is wrong with the event in this topology."""
