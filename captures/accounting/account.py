@@ -103,8 +103,10 @@ class Spark(Engine):
             # Spark plans and runs jobs for each level; DuckDB answers in this process at once.
             with new_database(self._folder, threads=1) as database:
                 for read in reads(sql):
-                    known = self._registered.get(read)
-                    database.register(read, self.rows(read).combine_chunks() if known is None else known)
+                    # Once, though several texts read it: each time, Spark would run a job.
+                    if read not in self._registered:
+                        self._registered[read] = self.rows(read).combine_chunks()
+                    database.register(read, self._registered[read])
                 self.register(name, database.sql(sql).to_arrow_table())
             return
         answer = self._session.sql(sql)
