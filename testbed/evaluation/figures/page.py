@@ -30,7 +30,7 @@ from testbed.support.errors import InputError
 #: The folder of data beside the pages.
 DATA = "data"
 #: Columns of the table of claims.
-CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "holds")
+CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [band]", "holds")
 #: Columns of a statement in the CSV, after its part and case.
 _STATEMENT = ("claim", "predicted", "measured", "holds")
 #: A longer table is in the CSV alone.
