@@ -70,7 +70,9 @@ def admit_peers(tunnels: Collection[Tunnel]) -> subprocess.Popen[str]:
     run(["nft", "--check", "--file", "-"], rules)  # the owner goes on after an error
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     owner = subprocess.Popen(["nft", "-i"], stdin=pipe, stdout=null, text=True, start_new_session=True)
-    print(rules, file=owner.stdin, flush=True)
+    assert owner.stdin is not None
+    owner.stdin.write(f"{rules}\n")
+    owner.stdin.flush()
 
     def missing() -> str | None:
         return None if "table ip cbcb\n" in run(["nft", "list", "tables"]) else "nft has not made it"
