@@ -52,6 +52,8 @@ def start(cluster: Cluster, cbcb: Callable[..., Cbcb], tmp_path: Path) -> Start:
         control = STATE / state["tag"] / "control.sock"
         poll(lambda: control.exists() or found.process.poll(), 300, "the workload is played")
         assert clock_error_s(MANIFEST.read(RunLayout(Path(state["run_dir"])))) > 0
+        offered = (Path(f"/proc/{at.outside}/root{STATE}/identity.pem") for at in cluster.machines)
+        assert not any(key.exists() for key in offered)  # the run has taken the keys
         return found, state
 
     return run

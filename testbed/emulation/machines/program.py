@@ -24,7 +24,7 @@ from captures.spark.folder import process_folder, remove_abandoned
 from captures.spark.machines import machine_key
 from router.clock import Piece
 from testbed.emulation.machines.calls import serve
-from testbed.emulation.machines.relay import Relay
+from testbed.emulation.machines.relay import IDENTITY, Relay
 from testbed.emulation.network.cleanup import KEPT, clean_dead_runs, remove_run
 from testbed.emulation.network.tunnels import Tunnel
 from testbed.emulation.run.governor import EmulationClock
@@ -72,7 +72,8 @@ class Host:
         state = self._state
         self.run.logs_folder.mkdir()
         own, report = state.switches / SITE, state.switches / REPORT
-        relay = Relay(self._address, STATE_ROOT, trusted, self.run.relay_errors)
+        (STATE_ROOT / IDENTITY).rename(state.switches / IDENTITY)  # the key is of this run alone
+        relay = Relay(self._address, state.switches, trusted, self.run.relay_errors)
         routers = {f"r{node}": state.socket(node) for node in self._nodes}
         forwards = {state.controller: (*driver, CONTROLLER), report: (*driver, REPORT)}
         relay.add({SITE: own, **routers}, forwards)

@@ -26,7 +26,7 @@ from testbed.support.processes import Child
 from testbed.terminal import put
 
 #: A target of every relay. It answers 8 bytes by 16: CLOCK_MONOTONIC and CLOCK_REALTIME, in ns, big-endian.
-CLOCK, _IDENTITY = "clock", "identity.pem"
+CLOCK, IDENTITY = "clock", "identity.pem"
 #: Most bytes of a frame's data and of a line of input; connections that may wait to be accepted; wall seconds
 #: in which a connection must reach its target (300 at once took 6 on two busy processors).
 _FRAME, _LINE, _BACKLOG, _OPENING_S = 1 << 16, 1 << 26, 1024, 30.0
@@ -35,9 +35,10 @@ _FRAME, _LINE, _BACKLOG, _OPENING_S = 1 << 16, 1 << 26, 1024, 30.0
 def make_identity(folder: Path) -> bytes:
     """Makes a key (EC P-256) and a certificate, signed by itself, in a file that only this user may read.
 
-    A file of the last day stays. Returns the certificate, in PEM. Raises OSError if the file cannot be made.
+    A file of the last day, which no run has taken, stays. Returns the certificate, in PEM. Raises OSError if
+    the file cannot be made.
     """
-    path = folder / _IDENTITY
+    path = folder / IDENTITY
     if path.exists() and time.time() - path.stat().st_mtime < 86_400:
         return path.read_bytes().partition(b"-----END PRIVATE KEY-----\n")[2]
     path.unlink(missing_ok=True)
@@ -71,7 +72,7 @@ def contexts(folder: Path, trusted: bytes) -> tuple[ssl.SSLContext, ssl.SSLConte
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(folder / _IDENTITY)
+        context.load_cert_chain(folder / IDENTITY)
         context.load_verify_locations(cadata=trusted.decode())
     return server, client
 

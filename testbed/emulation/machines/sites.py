@@ -37,7 +37,7 @@ from testbed.emulation.run.governor import FOLLOWED_LEAD_S, EmulationClock
 from testbed.experiments.config import Experiment
 from testbed.support.errors import InputError, RunError, UnmendedError
 from testbed.support.processes import Steps
-from testbed.support.run_state import CONTROLLER, STATE_ROOT, RunState
+from testbed.support.run_state import CONTROLLER, RunState
 
 _PROGRAM = "testbed.emulation.machines.program"
 #: Wall seconds until a machine that Spark was asked to start a program on has reported, and until a program
@@ -136,7 +136,7 @@ class Sites:
 
     def _start_programs(self) -> dict[Machine, int]:
         """Starts the program on each machine; returns the ports of their relays."""
-        trusted = b"".join(each.certificate for each in self._nodes) + make_identity(STATE_ROOT)
+        trusted = b"".join(each.certificate for each in self._nodes) + make_identity(self._state.switches)
         places = {node: machine.address for node, machine in self._at.items()}
         ends = tunnels(self._made[0].topology, places, self._state.tag)
         orders = {each.key: (each.address, nodes, ends[each.address]) for each, nodes in self._nodes.items()}
@@ -148,7 +148,7 @@ class Sites:
             listener.listen(len(orders))
             listener.settimeout(ALIVE_S)
             own = str(self._spark.sparkContext.getConf().get("spark.driver.host"))
-            self._relay = Relay(own, STATE_ROOT, trusted, self._run.relay_errors)
+            self._relay = Relay(own, self._state.switches, trusted, self._run.relay_errors)
             self._relay.add({REPORT: report, CONTROLLER: self._state.controller}, {})
             order = pickle.dumps(((own, self._relay.port), trusted, orders))
             self._task = self._pool.submit(everywhere, self._spark, _PROGRAM, payload=order)
