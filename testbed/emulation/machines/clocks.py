@@ -148,8 +148,9 @@ class Clocks(Thread):
         self.start()
 
     def run(self) -> None:
-        while not self._over.is_set():
-            self._over.wait(INTERVAL_S)
+        over = False
+        while not over:
+            over = self._over.wait(INTERVAL_S)  # the last measurement comes after `end` was called
             self._measure()
             with suppress(RunError):  # a machine is lost, which the runner finds out
                 self._measured()
