@@ -71,7 +71,8 @@ class Spark(Engine):
     def __init__(self, session: SparkSession, captured: DataFrame, folder: Path, *, small: bool) -> None:
         self._session, self._folder, self._small = session, folder, small
         self._kept: list[DataFrame] = []
-        self._registered: dict[str, pa.Table] = {}
+        #: The tables that this process has: recursive texts read them here.
+        self._held: dict[str, pa.Table] = {}
         # A task for each core: Spark's default of 200 take longer to start than most tables to compute.
         tasks = {"spark.sql.shuffle.partitions": str(max(2, session.sparkContext.defaultParallelism))}
         for key, value in (_SMALL if small else {"spark.sql.adaptive.enabled": "true", **tasks}).items():
@@ -85,8 +86,8 @@ class Spark(Engine):
 
     def register(self, name: str, table: pa.Table) -> None:
         # Of a table in chunks, Spark may take the first alone, which may be empty.
-        self._registered[name] = whole = table.combine_chunks()
-        frame = self._session.createDataFrame(whole)
+        self._held[name] = table
+        frame = self._session.createDataFrame(table.combine_chunks())
         (frame.coalesce(1) if self._small else frame).createOrReplaceTempView(name)
 
     def read_captures(self, name: str, sql: str) -> None:
@@ -104,9 +105,9 @@ class Spark(Engine):
             with new_database(self._folder, threads=1) as database:
                 for read in reads(sql):
                     # Once, though several texts read it: each time, Spark would run a job.
-                    if read not in self._registered:
-                        self._registered[read] = self.rows(read).combine_chunks()
-                    database.register(read, self._registered[read])
+                    if read not in self._held:
+                        self._held[read] = self.rows(read)
+                    database.register(read, self._held[read])
                 self.register(name, database.sql(sql).to_arrow_table())
             return
         answer = self._session.sql(sql)
