@@ -144,7 +144,7 @@ def _in_parallel(
     except BaseException:
         # A signal to the whole process group ends the JVM too.
         with suppress(Py4JError, OSError):
-            spark.sparkContext.cancelAllJobs()
+            internals.cancel_jobs(spark.sparkContext)
         raise
     finally:
         # Spark cancels no job that waits for workers: its thread ends with the session.
