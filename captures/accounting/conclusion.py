@@ -37,8 +37,10 @@ ANSWERS = (
 )
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
+#: The scheme with several frames of a message on a link.
+_COPIES = "unicast"
 #: Schemes whose routers may forward a message in a frame for each of some destinations.
-_SPLITS = ("drp", "multicast")
+_SPLITS = ("drp", _COPIES, "multicast")
 #: The causes of discarding whose share is a key.
 _CAUSES = ("operator", "hash")
 
@@ -174,7 +176,8 @@ def judged(
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
     lost = lost_parts(inputs.faults)
-    return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
+    doubling = inputs.doubling or scheme_name(inputs) == _COPIES
+    return verdict(summary, inputs.uncaptured, lost, doubling=doubling, expected=expected)
 
 
 def _evidence(captured: int, links: int) -> str:

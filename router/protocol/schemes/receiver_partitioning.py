@@ -1,4 +1,4 @@
-"""Dynamic receiver partitioning: `[routing] scheme = "drp"`; on top of it, multicast groups, a baseline.
+"""Dynamic receiver partitioning: `[routing] scheme = "drp"`; on top of it, two baselines.
 
 Slides on routing, part III; the authors' DV/DRP. The router of the sender matches a message against the
 predicate of every node, and writes the nodes that it matches into the frame (`frames.AddressedMessage`). Each
@@ -95,12 +95,24 @@ class ReceiverPartitioning(Identified):
             body.message if isinstance(body, AddressedMessage) else self.context.content.message_in(frame)
         )
         return [
-            Send(frozenset({interface}), replace(frame, body=AddressedMessage(nodes, message)))
+            Send(frozenset({interface}), replace(frame, body=AddressedMessage(each, message)))
             for interface, nodes in sorted(outputs.destinations.items())
+            for each in self.named(nodes)
         ]
+
+    def named(self, nodes: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+        """The destinations of each copy that a neighbour gets of a message for some nodes."""
+        return (nodes,)
 
     def rows(self) -> Iterable[Row]:
         return self.rib_rows(TablePart.FORWARDING)
+
+
+class Unicast(ReceiverPartitioning):
+    """A message goes to each of its receivers in a copy of its own, along the path of least cost."""
+
+    def named(self, nodes: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+        return ((node,) for node in nodes)
 
 
 @lru_cache(maxsize=256)

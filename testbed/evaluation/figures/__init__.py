@@ -7,7 +7,7 @@ from typing import Any
 LAYERS = ("spt", "spanning-tree")
 #: Schemes, layers and services whose rules are not those of the papers (docs/figures/README.md), and are.
 AMENDED = (
-    *("pif", "pif-classes", "psf", "ips", "drp", "flooding", "topics", "multicast"),
+    *("pif", "pif-classes", "psf", "ips", "drp", "flooding", "topics", "unicast", "multicast"),
     *("spt", "rpf", "attention"),
 )
 UNCHANGED = ("pif-strict", "spanning-tree")

@@ -21,12 +21,14 @@ _NETWORKS = {"att": 25, "geant2012": 40, "dfn": 58, "telstra": 104}
 _OF_CHURN = "geant2012"
 _SPT, _TREE = LAYERS
 _PIF, _OVERLAY, _STRICT = f"pif, {_SPT}", f"pif, {_TREE}", f"pif-strict, {_SPT}"
-_ASKING, _MANY = f"pif + SRs, {_SPT}", f"multicast-16, {_SPT}"
+_ASKING, _MANY, _UNICAST = (f"{each}, {_SPT}" for each in ("pif + SRs", "multicast-16", "unicast"))
 _STATIC = (
-    *(f"flooding, {_SPT}", f"multicast-4, {_SPT}", _MANY, f"topics, {_TREE}", _OVERLAY, _PIF, f"ips, {_SPT}"),
+    *(f"flooding, {_SPT}", _UNICAST, f"multicast-4, {_SPT}", _MANY, f"topics, {_TREE}"),
+    *(_OVERLAY, _PIF, f"ips, {_SPT}"),
 )
 _CHANGING = (
     f"flooding, {_SPT}",
+    _UNICAST,
     *(f"{each}, {_TREE}" for each in ("topics", "topics + SRs")),
     *(
         f"{scheme}, {layer}"
@@ -35,9 +37,9 @@ _CHANGING = (
     ),
 )
 _REQUESTS = {"sr_policy": "periodic", "sr_period_s": 5, "ur_freshness_s": 5}
-#: A way, the way or key of its own runs that it is compared with, the cost, the other's name.
+#: A way, the way that it is compared with, the cost, the other's name.
 _CLAIMS = (
-    *((way, "unicast", "crossings", "unicast") for way in (_PIF, _ASKING)),
+    *((way, _UNICAST, "crossings", "unicast") for way in (_PIF, _ASKING)),
     *((way, _MANY, "crossings", "16 groups") for way in (_PIF, _ASKING)),
     *((f"{each}, {_SPT}", f"{each}, {_TREE}", "crossings", "on the tree") for each in ("pif", "pif + SRs")),
     *((_ASKING, _PIF, key, "without SRs") for key in ("crossings", "wasted")),
@@ -45,7 +47,7 @@ _CLAIMS = (
 _MORE = ("misses more after a join than `ips`, for the sender names the receivers", "above 0", 0, math.inf)
 _NO_MORE = ("misses no more after a join than `ips`, which covers no RA", "at most 0", -math.inf, 0)
 #: Of a scheme: the claim on its losses, what is predicted, the limits.
-_LOSSES = {"drp": _MORE, "multicast-16": _MORE, "pif": _NO_MORE, "pif + SRs": _NO_MORE}
+_LOSSES = {"drp": _MORE, "unicast": _MORE, "multicast-16": _MORE, "pif": _NO_MORE, "pif + SRs": _NO_MORE}
 _COSTS = {
     "crossings": "crossings / delivery",
     "wasted": "false positives (%)",
@@ -64,7 +66,8 @@ class World(Reproduction, page="world"):
     expected = ("false_negatives_after_convergence",)
 
     def cases(self, size: str) -> list[Case]:
-        networks, changing = (_NETWORKS, _CHANGING) if size == "paper" else (("att",), _CHANGING[-6:])
+        few = ("att",), (_UNICAST, _MANY, *_CHANGING[-6:])
+        networks, changing = (_NETWORKS, _CHANGING) if size == "paper" else few
         return [
             *(_case(network, way, "local") for network, way in product(networks, _STATIC)),
             *(_case(network, way, "spread") for network, way in product(networks, (_PIF, _OVERLAY))),
@@ -92,10 +95,8 @@ class World(Reproduction, page="world"):
         for case in results:
             network, of, way = (case.facts[each] for each in ("network", "of", "way"))
             for _, other, key, name in (each for each in _CLAIMS if each[0] == way and of != "spread"):
-                rivals = results.where(of=of, network=network, way=other)
-                beside = (rivals[0], key) if rivals else (case, other)
                 text = f"{case.label}: fewer {_COSTS[key]} than {name}"
-                yield _ratio(text, results.ratios(case, key, *beside))
+                yield _ratio(text, results.ratios(case, key, results.beside(case, way=other)))
             spread = results.where(of="spread", network=network, way=way) if of == "local" else ()
             for apart, key in product(spread, _LOCAL):
                 text = f"{case.label}: fewer {_COSTS[key]} than with the same interests spread"
@@ -108,11 +109,9 @@ class World(Reproduction, page="world"):
                 yield Statement.by_interval(f"{case.label}: {claim}", predicted, more, low, high)
 
     def panels(self, results: Results) -> list[Panel]:
-        found, local, one = [], results.where(of="local"), results.where(of="local", way=_PIF)
+        found, local = [], results.where(of="local")
         for key, y in _COSTS.items():
             curves = results.lines(local, lambda case: case.facts["way"], "nodes", key)
-            if key == "crossings":
-                curves |= results.lines(one, lambda _: "unicast", "nodes", "unicast")
             found.append(Panel.of_points(y, y, curves, "nodes"))
         for layer in LAYERS:
             cases = [case for case in results.where(of="churn") if case.facts["way"].endswith(layer)]
@@ -168,10 +167,11 @@ def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Returns the costs of a delivery, the state of a router, and what is missed after receivers join.
 
     Returns:
-        crossings a delivery, also of `unicast`; `decided`, expected deliveries; `wasted`, percent of the
-        messages from neighbours that are false positives; `filters` and `control` frames, a router;
-        `late_ms`, from a join to the last message sent that it missed; `way_ms`, the longest way of an RA to
-        a sender; `lost`, the share of deliveries that are missed within that way after a join.
+        crossings a delivery, by frames, of which `unicast` has several for a message; `decided`, expected
+        deliveries; `wasted`, percent of the messages from neighbours that are false positives; `filters` and
+        `control` frames, a router; `late_ms`, from a join to the last message sent that it missed; `way_ms`,
+        the longest way of an RA to a sender; `lost`, the share of deliveries that are missed within that way
+        after a join.
     """
     summary, nodes = run.summary(), len(experiment.topology.nodes)
     way_s = settled_s(run, experiment)
@@ -179,7 +179,7 @@ def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
         raise InputError("the longest way of an RA is known in simulations alone, on links of one delay")
     counts = "count(*) filter (deliveries > 0) as delivered, count(*) filter (expected) as decided"
     of_all = run.sql(f"select {counts} from outcomes").to_pylist()[0]
-    crossed, frames, state = (summary[key] for key in ("message_crossings", "frames_by_type", "state"))
+    frames, state = summary["frames_by_type"], summary["state"]
     sent_s = experiment_seconds(run.inputs.clock, "sent_ns")
     # A message that is under way when its receiver leaves is not delivered.
     query = (
@@ -193,8 +193,7 @@ def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
     bins = [[missed for ms, missed in joined if ms // _BIN_MS == number] for number in range(10)]
     arrived, wasted = (summary[f"{each}_from_network"] for each in ("messages_received", "false_positives"))
     return {
-        "crossings": crossed["cbcb"] / of_all["delivered"],
-        "unicast": crossed["unicast"] / of_all["delivered"],
+        "crossings": frames["MSG"] / of_all["delivered"],
         "wasted": 100 * wasted / arrived,
         "filters": (state["forwarding_filters"] + state["rib_filters"]) / nodes,
         "control": sum(frames.get(each, 0) for each in ("RA", "SR", "UR")) / nodes,

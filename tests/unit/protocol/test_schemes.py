@@ -96,6 +96,17 @@ def test_a_destination_to_which_no_child_leads_is_counted_and_no_neighbour_gets_
     assert router.counters.dropped == {"destination": 2}
 
 
+def test_each_receiver_of_unicast_has_a_copy() -> None:
+    router = set_up(RouterOptions(scheme="unicast"))
+    for issuer in (11, 12, 21):
+        received(router, 12 if issuer == 12 else 11, identified(issuer, "x = 7"))
+    copies = []
+    for interfaces, frame in sent(router.handle(SendMessage(1, Message({"x": 7})), 0.0)):
+        assert isinstance(frame.body, AddressedMessage)
+        copies.append((interfaces, frame.body.destinations))
+    assert copies == [({1}, (11,)), ({1}, (21,)), ({2}, (12,))]
+
+
 def router_with_classes() -> Router:
     return set_up(RouterOptions(scheme="pif-classes", sr_timeout_s=1.0), with_subtrees(TABLE, BELOW))
 
