@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import ClassVar
 
 from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -41,6 +42,7 @@ class Advertisements(Reproduction, page="ra"):
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)
     emulated_scale = 100.0
+    emulated_scales: ClassVar = {100: 50}
     sizes = ("small", "paper", "emulated")
 
     def cases(self, size: str) -> list[Case]:
@@ -48,11 +50,12 @@ class Advertisements(Reproduction, page="ra"):
         changing = [changes for changes in _CHANGES if changes != _STILL]
         if size == "emulated":
             free = [_case(nodes, "spt", changes, _FREE) for changes in changing]
-            return [*(_case(nodes, "spt", changes) for changes in _CHANGES), *free]
+            others = [_case(each, "spt", "every 5 min") for each in (25, 100)]
+            return [*(_case(nodes, "spt", changes) for changes in _CHANGES), *free, *others]
         found = [_case(nodes, layer, changes) for layer in LAYERS for changes in _CHANGES]
         found += [_case(nodes, "spt", changes, _EXPONENTIAL) for changes in changing]
         found += [_case(nodes, layer, changes, _FREE) for layer in LAYERS for changes in changing]
-        beside = {"small": (), "paper": (25, 50)}[size]
+        beside = {"small": (), "paper": (25, 50, 200)}[size]
         found += [_case(each, layer, "every 5 min") for each in beside for layer in LAYERS]
         return found + [_case(n, layer, "every 5 min", _STRICT) for n in (*beside, nodes) for layer in LAYERS]
 
@@ -111,7 +114,8 @@ def _case(nodes: int, layer: str, changes: str, variant: str = "") -> Case:
         {"nodes": nodes, "layer": layer, "changes": changes, "variant": variant},
         _CHANGES[changes] | _VARIANTS.get(variant, {}),
         topology__nodes=nodes,
-        duration_s=5400,
+        # RAs of 200 nodes are simulated for half an hour.
+        duration_s=5400 if nodes <= 100 else 1800,
         workload__messages_per_minute=2,
         workload__changing_receivers_percent=0 if changes == _STILL else 100,
         protocol__ra_min_interval_s=_LIMIT_S,

@@ -299,6 +299,7 @@ class Reproduction(ABC):
             simulations are, and which may simulate a network by itself.
         measure_emulated: of a figure that calculates, a function as `measure` of others, for emulations.
         emulated_scale: `time_scale` of an emulation.
+        emulated_scales: number of nodes -> another one.
         sizes: those of `SIZES` that it has.
         captures: the captures that a simulation keeps; `measure` needs no others.
         expected: keys of the summary that may be above 0 in its runs (`captures.accounting.verdict.verdict`).
@@ -322,6 +323,7 @@ class Reproduction(ABC):
     calculates: ClassVar[bool] = False
     measure_emulated: ClassVar[str] = ""
     emulated_scale: ClassVar[float | str] = 60.0
+    emulated_scales: ClassVar[Mapping[int, float]] = {}
     sizes: ClassVar[Sequence[str]] = ("small", PAPER)
     captures: ClassVar[Kept] = "all"
     expected: ClassVar[Sequence[str]] = ()
@@ -338,7 +340,8 @@ class Reproduction(ABC):
         if engine == "simulate" or self.calculates:
             return dict(case.overrides)
         kept = {key: value for key, value in case.overrides.items() if key != _DELAY}
-        return kept | {"time_scale": str(self.emulated_scale)}
+        scale = self.emulated_scales.get(case.facts.get("nodes", 0), self.emulated_scale)
+        return kept | {"time_scale": str(scale)}
 
     @abstractmethod
     def judge(self, results: Results) -> Iterable[Statement]:

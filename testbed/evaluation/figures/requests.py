@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import ClassVar
 
 from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -30,6 +31,8 @@ class Requests(Reproduction, page="srur"):
     measure = "testbed.evaluation.figures.measures:requests"
     sizes = ("small", "paper", "emulated")
     emulated_scale = 240.0
+    # Of 100 routers, 33 packets cross links in a second.
+    emulated_scales: ClassVar = {100: 60}
 
     def cases(self, size: str) -> list[Case]:
         if size == "emulated":
@@ -43,11 +46,6 @@ class Requests(Reproduction, page="srur"):
             found += [_case(100, "spt", policy) for policy in (_COUNT, "every 8 min")]
             found += [_case(*each) for each in product((50, 100), LAYERS, ("every 10 min",), ("", _STRICT))]
         return [*found, _case(25, "spt", "every 10 min", _EXPONENTIAL)]
-
-    def overrides(self, case: Case, engine: str) -> dict[str, str]:
-        found = super().overrides(case, engine)
-        # Of 100 routers, 33 packets cross links in a second.
-        return found | {"time_scale": "60"} if engine == "run" and case.facts["nodes"] > 25 else found
 
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
