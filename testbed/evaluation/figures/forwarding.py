@@ -28,7 +28,7 @@ _VARIANTS: Mapping[str, CountingOptions] = {
 }
 #: Variant -> its optimisation, what is predicted of its time over that of `basic`, least and greatest ratio.
 _CLAIMS = {
-    "no short circuit": ("without the short circuit", "at least 2 (greatly reduces)", 2, inf),
+    "no short circuit": ("without the short circuit", "more than 2 (greatly reduces)", 2, inf),
     "10 rounds": ("with 10 rounds of the selectivity table", "at most 1.05 (no costs)", 0, 1.05),
     "Bloom": ("with Bloom filters", "at most 1", 0, 1),
     "Bloom, 10 rounds": ("with Bloom filters and 10 rounds", "at most 1", 0, 1),

@@ -113,7 +113,7 @@ class Match(Reproduction, page="match"):
                 ("middle", 0.5, "most matching messages match 5 to 15 % of the predicates"),
                 ("none", 0.1, "a significant number match none"),
             ):
-                predicted = f"at least {100 * least:g} %"
+                predicted = f"more than {100 * least:g} %"
                 values = results.values(case, key)
                 yield Statement.by_interval(f"{case.label}: {claim}", predicted, values, least, unit="%")
             yield Statement(

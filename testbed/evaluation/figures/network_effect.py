@@ -77,7 +77,7 @@ class NetworkEffect(Reproduction, page="network-effect"):
                 ratios = results.ratios(largest, "single_us", largest, key)
                 text = f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: "
                 text += f"matching takes longer at one router than along a path{how}"
-                predicted, bar = "8.75 times (slides)", f"{text} (at least 5 times)"
+                predicted, bar = "8.75 times (slides)", f"{text} (more than 5 times)"
                 if judged:
                     yield Statement.by_interval(bar, predicted, ratios, 5, unit="times")
                 else:

@@ -19,11 +19,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from router.registry import Registry
 from testbed.evaluation.figures import Number, Points
+from testbed.evaluation.sweeps.statistics import quantiles
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
@@ -32,12 +30,6 @@ if TYPE_CHECKING:
 SEED = "seed"
 #: In what was measured, where a claim on an interval neither holds nor fails.
 UNDECIDED = "undecided: a limit is between the quantiles"
-
-
-def quantiles(values: Collection[Any]) -> npt.NDArray[np.float64]:
-    """Returns the 10, 50 and 90 % quantiles of numbers or arrays; of fewer than 3, 0, 50 and 100 %."""
-    shares = (0.1, 0.5, 0.9) if len(values) > 2 else (0, 0.5, 1)
-    return np.asarray(np.quantile([*values], shares, axis=0))
 
 
 @dataclass(frozen=True)
@@ -231,8 +223,9 @@ class Results:
         return [(value, others[seed]) for seed, value in own.items() if seed in others]
 
     def ratios(self, case: Case, key: str, other: Case, other_key: str | None = None) -> list[float]:
-        """Returns the first number of each of the `pairs` over the second, unless that is 0."""
-        return [value / divisor for value, divisor in self.pairs(case, key, other, other_key) if divisor]
+        """Returns the first number of each of the `pairs` over the second; over 0 infinity, or NaN."""
+        pairs = self.pairs(case, key, other, other_key)
+        return [a / b if b else math.copysign(math.inf, a) if a else math.nan for a, b in pairs]
 
     def differences(self, case: Case, key: str, other: Case) -> dict[int, float]:
         """Returns seed -> a number of the run of `case` less that of the run of `other`."""

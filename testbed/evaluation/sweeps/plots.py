@@ -48,7 +48,7 @@ def lines_of(runs: pa.Table, plot: Plot) -> _Lines:
 
 
 def draw(lines: _Lines, plot: Plot, axes: Axes) -> None:
-    """Draws a plot: the mean with its 95 % confidence interval, or the median with the 10-90 % band.
+    """Draws a plot: the mean with its 95 % confidence interval, or the median with the outer `quantiles`.
 
     Raises:
         InputError: a logarithmic axis has values that are not above 0, or values that are no numbers.

@@ -6,12 +6,13 @@ import ast
 import math
 import operator
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from testbed.evaluation.sweeps.folder import ERROR, RUN, SEED
@@ -33,13 +34,19 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
+def quantiles(values: Collection[Any]) -> npt.NDArray[np.float64]:
+    """Returns the 10, 50 and 90 % quantiles of numbers or arrays; of fewer than 3, 0, 50 and 100 %."""
+    shares = (0.1, 0.5, 0.9) if len(values) > 2 else (0, 0.5, 1)
+    return np.asarray(np.quantile([*values], shares, axis=0))
+
+
 @dataclass(frozen=True)
 class Sample:
     """The runs of a point.
 
     Attributes:
         low, high: 95 % confidence interval of the mean (Student's t); None for a single run.
-        p10, p90: quantiles.
+        p10, p90: the outer `quantiles`.
     """
 
     runs: int
@@ -76,7 +83,7 @@ def sample(values: Sequence[float]) -> Sample:
     if len(values) > 1:
         half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
         low, high = mean - half, mean + half
-    p10, median, p90 = np.quantile(values, [0.1, 0.5, 0.9])
+    p10, median, p90 = quantiles(values)
     return Sample(len(values), mean, low, high, float(median), float(p10), float(p90))
 
 

@@ -217,6 +217,7 @@ def test_the_confidence_interval_of_a_mean() -> None:
     assert (found.runs, found.mean, found.median) == (4, 5, 5)
     assert [found.low, found.high, found.p10, found.p90] == pytest.approx([0.892, 9.108, 2.6, 7.4], abs=1e-3)
     assert (sample([3]).low, sample([3]).high) == (None, None)
+    assert (sample([1, 3]).p10, sample([1, 3]).p90) == (1, 3)
     assert str(sample([3])) == "3, 1 run, no interval"
     # Student's quantiles go over into those of the normal distribution.
     assert student(31) == pytest.approx(2.0395, abs=1e-4)
