@@ -78,7 +78,8 @@ def _falling(case: Case) -> Mapping[str, Any]:
     policy, late = case.facts["policy"], case.facts["variant"] == "late first predicates"
     steady = {"SRs every 15 min": 0.12, "SRs every 10 min": 0.11, "SRs every 60 min": 0.14, "no SRs": 0.2}
     found = {"steady": steady.get(policy, 0.115), "floor": 0.1, "missed": 0, "rise": 0.3 if late else -0.01}
-    return {**found, "above": found["steady"] - 0.1, "drift": 0.04 if policy == "no SRs" else 0.01}
+    above = 0 if policy == "no SRs" and case.facts["changes"] == "static" else found["steady"] - 0.1
+    return {**found, "above": above, "drift": 0.04 if policy == "no SRs" else 0.01}
 
 
 def _limited(case: Case) -> Mapping[str, Any]:

@@ -126,20 +126,6 @@ def test_the_initial_peak_of_figure_12_ends_where_late_predicates_begin(tmp_path
     assert found["above"] == found["steady"] - found["floor"]
 
 
-def test_figure_12_calculates_the_floor_of_networks_that_it_does_not_simulate() -> None:
-    figure = FIGURES["fp"]()
-    cases = figure.cases("small")
-    alone = {case.label: figure.run(case, 1) for case in cases if case.label.endswith("floor alone")}
-    assert list(alone) == [
-        f"100 nodes, {layer}, predicates static, floor alone" for layer in ("spt", "spanning-tree")
-    ]
-    # On a spanning tree, only messages that nobody else receives are false positives.
-    on_spt, on_tree = (found["floor"] for found in alone.values() if found is not None)
-    assert on_spt > 0.2
-    assert on_tree < 0.02
-    assert [figure.run(case, 1) for case in cases if case.label not in alone] == [None] * (len(cases) - 2)
-
-
 def test_the_page_of_figure_12_has_the_floor_of_each_network() -> None:
     figure = FIGURES["fp"]()
     results = results_of(figure, lambda case: [{"floor": 0.24 if case.facts["nodes"] == 100 else 0.15}])
