@@ -101,8 +101,11 @@ def test_the_tutorial_s_run_and_session(cbcb: Callable[..., Cbcb], tmp_path: Pat
 # Experiments in which a rule of the papers loses a receiver; tests/conformance shows that ours does not.
 
 
-# The shipped examples need late links, or are simulated; a simulation has no router that is stopped.
-@pytest.mark.parametrize("path", sorted(ROOT.glob("tests/conformance/*/emulated.toml")), ids=str)
-def test_a_rule_of_the_papers_loses_a_receiver(cbcb: Callable[..., Cbcb], path: Path) -> None:
+# Of two, the shipped experiments need late links; `emulated.toml` stops a router in their place.
+_LOSING = ["covered", "trap-hop-limit", "trap-widening-after-trimming"]
+
+
+@pytest.mark.parametrize("path", [*_LOSING, *sorted(ROOT.glob("tests/conformance/*/emulated.toml"))], ids=str)
+def test_a_rule_of_the_papers_loses_a_receiver(cbcb: Callable[..., Cbcb], path: Path | str) -> None:
     run = cbcb("run", str(path), "--set", "routing.scheme=pif-strict", "--engine", "duckdb")
     assert "1 expected deliveries missed after convergence" in run.ends(1)
