@@ -97,7 +97,7 @@ def ask_once(network: Network) -> None:
 def expect_exact_delivery(network: Network, messages: Sequence[Message]) -> None:
     """Every node sends every message; each arrives once wherever p0 selects it, and nowhere else.
 
-    A router sends a message at most once over each of its interfaces, on the tree or not.
+    A router sends a message at most once over each of its interfaces, on the tree or not, but for `unicast`.
     """
     for node in network.routers:
         for message in messages:
@@ -109,7 +109,7 @@ def expect_exact_delivery(network: Network, messages: Sequence[Message]) -> None
             )
             assert network.delivered[sent] == expected, (sent, message)
             carried = [count for (*_, kind), count in network.frames.items() if kind is FrameType.MSG]
-            assert set(carried) <= {1}
+            assert set(carried) <= {1} or network.options.scheme == "unicast"
 
 
 def selected(predicate: Predicate) -> list[bool]:

@@ -12,6 +12,10 @@ from tests.support.paths import DOCS, ROOT
 
 _PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+#: A path of the repository in backticks. Words in capitals stand for names.
+_PATH = re.compile(
+    r"`((?:testbed|router|captures|topos|tests|docs)/[\w/.-]+\.(?:py|toml|md|sql|csv|json))\b[^`]*`"
+)
 #: A link to a heading: the page, empty for that of the link, and the anchor.
 _ANCHORED = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)")
 _FENCED = re.compile(r"^```.*?^```", re.M | re.S)
@@ -31,7 +35,9 @@ def test_no_document_has_the_marks_of_a_merge(page: Path) -> None:
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_documents_lead_to_files(page: Path) -> None:
-    broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    text = page.read_text()
+    broken = [link for link in _LINK.findall(text) if not (page.parent / link).exists()]
+    broken += [path for path in _PATH.findall(text) if "NAME" not in path and not (ROOT / path).exists()]
     assert broken == []
 
 
