@@ -37,7 +37,7 @@ ANSWERS = (
 )
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
-#: The scheme with several frames of a message on a link.
+#: The scheme with several frames of a message on a link, and at a router.
 _COPIES = "unicast"
 #: Schemes whose routers may forward a message in a frame for each of some destinations.
 _SPLITS = ("drp", _COPIES, "multicast")
@@ -84,7 +84,8 @@ def conclusion(
         counted_routers,
         split=scheme_name(inputs) in _SPLITS,
     )
-    if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private):
+    several = inputs.doubling or scheme_name(inputs) == _COPIES
+    if inputs.all_hosts_captured and not (killed or several or inputs.private):
         by_routers["differences"] += reconcile.of_all_routers(
             counted, inputs.router_counters.values(), sum(under_way(inputs).values())
         )
@@ -176,8 +177,7 @@ def judged(
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
     lost = lost_parts(inputs.faults)
-    doubling = inputs.doubling or scheme_name(inputs) == _COPIES
-    return verdict(summary, inputs.uncaptured, lost, doubling=doubling, expected=expected)
+    return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 
 def _evidence(captured: int, links: int) -> str:

@@ -164,7 +164,7 @@ def verdict(
         summary: the keys of summary.json that the accounting gives.
         uncaptured: captures that the run made and that are not listed: nothing was compared there.
         lost: the parts with which the run ended early: whatever the machine did, the run is no evidence.
-        doubling: links, or routers, doubled frames on purpose: one that crosses a link twice shows no loop.
+        doubling: links doubled frames on purpose: a frame that crosses a link twice shows no loop.
         expected: keys of the summary that may be above 0 in this experiment, such as deliveries missed where
             routers delay their RAs.
     """

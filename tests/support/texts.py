@@ -60,6 +60,7 @@ _VALUES = {
     "last_ns": "0",
     "wait_ns": str(100_000_000),
     "all_hosts": "true",
+    "scheme": "'pif'",
     "window_s": double(120.0),
     "step_s": double(2.0),
     "steps": "59",

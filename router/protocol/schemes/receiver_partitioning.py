@@ -109,7 +109,10 @@ class ReceiverPartitioning(Identified):
 
 
 class Unicast(ReceiverPartitioning):
-    """A message goes to each of its receivers in a copy of its own, along the path of least cost."""
+    """A baseline: each receiver gets a copy of its own, along the tree of the source.
+
+    Copies have one number, so fragments that are lost of a copy spoil the next one as well.
+    """
 
     def named(self, nodes: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
         return ((node,) for node in nodes)

@@ -11,8 +11,8 @@ from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, R
 _NODES = {"small": (25, 50), "paper": (50, 100, 200), "large": (400, 800, 1600)}
 #: Experiment second of the first predicates, and the duration of a run.
 _FIRST_S, _DURATION_S = 1, 11
-#: Messages a second of a sender (the authors' script), and of all senders together in large networks and in
-#: an emulation.
+#: Messages a second of a sender (the authors' script), and of all senders together in large networks, and in
+#: small ones and emulations.
 _OF_SENDER, _OF_ALL_LARGE, _OF_ALL_EMULATED = 100, 200, 80
 _RATE = "workload.messages_per_minute"
 _CHANGING = "predicates change every 20 s"
@@ -92,6 +92,8 @@ class FalseNegatives(Reproduction, page="fn"):
 def _case(nodes: int, layer: str, size: str, variant: str = "") -> Case:
     large = size == "large"
     of_all = _OF_ALL_LARGE if large or variant == _STRICT else _OF_SENDER * _senders(nodes)
+    if size == "small":
+        of_all = _OF_ALL_EMULATED
     # The paths of a minimum spanning tree are long: up to 83 hops with 1,600 nodes (seeds 1 to 5).
     more = {"protocol.hop_limit": "255"} if large else _VARIANTS.get(variant, {})
     return Case.of(

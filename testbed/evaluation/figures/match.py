@@ -109,12 +109,14 @@ class Match(Reproduction, page="match"):
     def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             most = max(results.values(case, "most"), default=float("nan"))
-            for key, least, claim in (
-                ("middle", 0.5, "most matching messages match 5 to 15 % of the predicates"),
-                ("none", 0.1, "a significant number match none"),
+            middle, none = results.values(case, "middle"), results.values(case, "none")
+            of_all = [share * (1 - unmatched) for share, unmatched in zip(middle, none, strict=True)]
+            for values, least, claim in (
+                (of_all, 0.5, "most messages match 5 to 15 % of the predicates"),
+                (middle, 0.5, "most messages that match any match 5 to 15 %"),
+                (none, 0.1, "a significant number match none"),
             ):
                 predicted = f"more than {100 * least:g} %"
-                values = results.values(case, key)
                 yield Statement.by_interval(f"{case.label}: {claim}", predicted, values, least, unit="%")
             yield Statement(
                 f"{case.label}: no message matches more than 25 %",
