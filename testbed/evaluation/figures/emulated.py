@@ -37,7 +37,7 @@ _HALVES = {"emulated": "run", "simulated": "simulate"}
 #: Most points of a curve that the page keeps.
 _POINTS = 200
 
-_CHANGE = "but for frames under way when a predicate changes"
+_CHANGE = "but for frames under way at a change"
 #: Figure, size, key of a number that both engines measure, its name; greatest difference within a seed, in
 #: points of a share, or % of the simulated number (of 1 if that is 0); what is expected.
 _COMPARED = (

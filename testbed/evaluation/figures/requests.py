@@ -44,8 +44,7 @@ class Requests(Reproduction, page="srur"):
         if size == "paper":
             # The formula says the rest.
             found += [_case(100, "spt", policy) for policy in (_COUNT, "every 8 min")]
-            larger = product((50, 100, 200), LAYERS, ("every 10 min",), ("", _STRICT))
-            found += [_case(*each) for each in larger]
+            found += [_case(*each) for each in product((50, 100), LAYERS, ("every 10 min",), ("", _STRICT))]
         return [*found, _case(25, "spt", "every 10 min", _EXPONENTIAL)]
 
     def judge(self, results: Results) -> Iterator[Statement]:
