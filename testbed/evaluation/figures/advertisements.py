@@ -12,7 +12,7 @@ from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, R
 #: Least time between two RAs of a router, s (the authors' script: RA timer, mean 200 s).
 _LIMIT_S = 200.0
 #: Duration of runs that take long.
-_SHORT_S = 1800
+_SHORT_S = 1200
 _INTERVAL = "workload.predicate_change_interval_s"
 _STILL = "no change"
 _CHANGES = {_STILL: {}, "every 10 min": {_INTERVAL: "600.0"}, "every 5 min": {_INTERVAL: "300.0"}}
@@ -44,7 +44,7 @@ class Advertisements(Reproduction, page="ra"):
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)
     emulated_scale = 100.0
-    emulated_scales: ClassVar = {100: 25}
+    emulated_scales: ClassVar = {100: "auto"}
     sizes = ("small", "paper", "emulated")
 
     def cases(self, size: str) -> list[Case]:
