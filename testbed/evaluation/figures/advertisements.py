@@ -44,7 +44,7 @@ class Advertisements(Reproduction, page="ra"):
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)
     emulated_scale = 100.0
-    emulated_scales: ClassVar = {100: "auto"}
+    emulated_scales: ClassVar = {100: 25}
     sizes = ("small", "paper", "emulated")
 
     def cases(self, size: str) -> list[Case]:
@@ -52,7 +52,9 @@ class Advertisements(Reproduction, page="ra"):
         changing = [changes for changes in _CHANGES if changes != _STILL]
         if size == "emulated":
             free = [_case(nodes, "spt", changes, _FREE) for changes in changing]
-            others = [_case(25, "spt", "every 5 min"), _case(100, "spt", "every 5 min", duration_s=_SHORT_S)]
+            # With fixed timers all RAs that wait come at once, for which 100 routers take more than a second.
+            later = _case(100, "spt", "every 5 min", _EXPONENTIAL, _SHORT_S)
+            others = [_case(25, "spt", "every 5 min"), later]
             return [*(_case(nodes, "spt", changes) for changes in _CHANGES), *free, *others]
         found = [_case(nodes, layer, changes) for layer in LAYERS for changes in _CHANGES]
         found += [_case(nodes, "spt", changes, _EXPONENTIAL) for changes in changing]

@@ -316,7 +316,7 @@ class Reproduction(ABC):
     calculates: ClassVar[bool] = False
     measure_emulated: ClassVar[str] = ""
     emulated_scale: ClassVar[float | str] = 60.0
-    emulated_scales: ClassVar[Mapping[int, float | str]] = {}
+    emulated_scales: ClassVar[Mapping[int, float]] = {}
     sizes: ClassVar[Sequence[str]] = ("small", PAPER)
     captures: ClassVar[Kept] = "all"
     expected: ClassVar[Sequence[str]] = ()
