@@ -66,8 +66,6 @@ class FalsePositives(Reproduction, page="fp"):
         if size == "paper":
             beside = product(LAYERS, ("", _STRICT))
             found += [_case(50, layer, _CHANGING, _FAST, variant, duration_s) for layer, variant in beside]
-            # A run of 100 nodes takes a minute.
-            found += [_case(100, "spt", _CHANGING, _FAST, variant, 5400) for variant in ("", _STRICT)]
         return found + [_case(*each, _STATIC, _NEVER, "", _FLOOR_S) for each in product(floors, LAYERS)]
 
     def judge(self, results: Results) -> Iterator[Statement]:
