@@ -13,8 +13,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from testbed.evaluation import quantiles
 from testbed.evaluation.figures.reproduction import Panel
-from testbed.evaluation.sweeps.statistics import quantiles
 from testbed.results.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
 from testbed.terminal import numbers
 

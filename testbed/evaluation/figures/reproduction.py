@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from router.registry import Registry
+from testbed.evaluation import quantiles
 from testbed.evaluation.figures import Number, Points
-from testbed.evaluation.sweeps.statistics import quantiles
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept

@@ -6,15 +6,14 @@ import ast
 import math
 import operator
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from testbed.evaluation import quantiles
 from testbed.evaluation.sweeps.folder import ERROR, RUN, SEED
 from testbed.evaluation.sweeps.spec import Against, parsed
 from testbed.support.errors import InputError
@@ -32,12 +31,6 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-
-
-def quantiles(values: Collection[Any]) -> npt.NDArray[np.float64]:
-    """Returns the 10, 50 and 90 % quantiles of numbers or arrays; of fewer than 3, 0, 50 and 100 %."""
-    shares = (0.1, 0.5, 0.9) if len(values) > 2 else (0, 0.5, 1)
-    return np.asarray(np.quantile([*values], shares, axis=0))
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
     figure = api.figure("match", size="small", seeds=1, folder=tmp_path)
     axes = figure.plot()
     assert axes.get_title() == figure.panels[0].title
-    assert len(figure.statements) == 6
+    assert len(figure.statements) == 8
     assert figure.holds == all(each.holds for each in figure.statements)
     with pytest.raises(InputError, match="engine is 'emulate'; expected one of simulate, run"):
         api.figure("match", engine="emulate")
@@ -176,7 +176,7 @@ def test_the_cells_of_a_notebook_run(
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
-    # Whether the last statement holds depends on the seeds (docs/figures/match.md).
+    # Whether the other statements hold depends on the seeds (docs/figures/match.md).
     assert names["match"].failures == []
-    assert [each.holds for each in names["match"].statements[:2]] == [True, True]
+    assert [each.holds for each in names["match"].statements[1:3]] == [True, True]
     assert "verdict: holds" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from tests.support.figures import Runs, verdicts
 from tests.support.paths import DOCS
 
 _SHARES = ("steady", "share", "missed", "saved_bandwidth")
-_COUNTS = ("issued_per_s", "frames", "control_crossings", "crossings", "filters")
+_COUNTS = ("issued_per_s", "frames", "control_crossings", "crossings", "filters", "expected_after_5_s")
 
 
 def _measured(difference: float, case: Case) -> list[dict[str, Any]]:
