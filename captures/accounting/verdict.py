@@ -6,6 +6,7 @@ machine than of the network.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,14 @@ def late(summary: Mapping[str, Any]) -> list[str]:
             f"{who}: {found['lag_s']:.3g} s of experiment time late at {found['at_s']:.3g} s, "
             f"at most {found['lag_wall_s']:.3g} s of wall time; "
             f"the bound is {bound['lag_s']:g} s, and {bound['lag_wall_s']:g} s of wall time"
+        )
+    delay_s = (summary.get("delivery_delay") or {}).get("max_s") or 0.0
+    window_s = summary.get("in_flight_window_s") or math.inf
+    # Behind several routers, each in time, a message may be late; its receiver asks for others by then.
+    if lag and summary["spurious_deliveries"] and delay_s > window_s:
+        reasons.append(
+            f"messages: under way for up to {delay_s:.3g} s of wall time; "
+            f"oracle.in_flight_window_s is {window_s:g} s"
         )
     if summary["capture_drops"]:
         reasons.append(f"captures: {summary['capture_drops']} frames dropped before they were read")
