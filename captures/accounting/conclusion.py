@@ -10,7 +10,6 @@ from captures.accounting import reconcile
 from captures.accounting.contradictions import Suspicious, contradictions
 from captures.accounting.inputs import Inputs
 from captures.accounting.recorded import recorded_and_counted, under_way
-from captures.accounting.schemes import scheme_name
 from captures.accounting.traffic import (
     attention_keys,
     frames_by_counters,
@@ -37,10 +36,6 @@ ANSWERS = (
 )
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
-#: The scheme with several frames of a message on a link, and at a router.
-_COPIES = "unicast"
-#: Schemes whose routers may forward a message in a frame for each of some destinations.
-_SPLITS = ("drp", _COPIES, "multicast")
 #: The causes of discarding whose share is a key.
 _CAUSES = ("operator", "hash")
 
@@ -82,9 +77,9 @@ def conclusion(
     by_routers = reconcile.reconcile_routers(
         [total for total in totals if total.node not in killed],
         counted_routers,
-        split=scheme_name(inputs) in _SPLITS,
+        split=inputs.message_frames != "one",
     )
-    several = inputs.doubling or scheme_name(inputs) == _COPIES
+    several = inputs.doubling or inputs.message_frames == "copies"
     if inputs.all_hosts_captured and not (killed or several or inputs.private):
         by_routers["differences"] += reconcile.of_all_routers(
             counted, inputs.router_counters.values(), sum(under_way(inputs).values())

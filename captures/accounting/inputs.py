@@ -68,6 +68,7 @@ class Inputs:
         opening: the predicates that the first wave of RAs answers (`opening_predicates`).
         held: whether the network was held until its user ended the run.
         private: whether applications encode predicates and messages.
+        message_frames: of the scheme; see `Manifest`.
         ip: the IPv4 frames beside CBCB.
         faults: of the parts of the emulation.
         controller, service: the events of the controller, and of the attention-limited service.
@@ -82,6 +83,7 @@ class Inputs:
         self.manifest = MANIFEST.read(run)
         self.held = self.manifest.get("held", False)
         self.private = self.manifest.get("private", False)
+        self.message_frames = self.manifest.get("message_frames", "one")
         log = application_tables(run)
         # What applications request of an attention-limited service is in the records of the service alone.
         self.service = [event for _, event in read_attention(run)] if run.service_folder.is_dir() else []

@@ -70,6 +70,7 @@ def values(inputs: Inputs) -> dict[str, str]:
     `unbroken`: whether, beside, no frame can have escaped the captures.
     `private`: whether the run has a private network.
     `scheme`: name of the routing scheme.
+    `copies`: whether a message may cross a link in several frames.
     `window_s`, `step_s`: window of a curve and its step, experiment seconds.
     `steps`, `missed_steps`: steps of the window before the last one.
     `missed_step_s`: step of the curve of missed deliveries, experiment seconds.
@@ -90,6 +91,7 @@ def values(inputs: Inputs) -> dict[str, str]:
         "unbroken": "true" if inputs.captures_unbroken else "false",
         "private": "true" if inputs.private else "false",
         "scheme": "'" + schemes.scheme_name(inputs).replace("'", "''") + "'",
+        "copies": "true" if inputs.message_frames == "copies" else "false",
         "window_s": double(WINDOW_S),
         "step_s": double(STEP_S),
         "steps": str(_STEPS - 1),

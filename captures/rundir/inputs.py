@@ -79,6 +79,9 @@ class Manifest(TypedDict):
     simulated_ns: NotRequired[Annotated[int, "start of a simulation, by the wall clock"]]
     tag: NotRequired[Annotated[str, "tag of the run, the name of its folder in /run/cbcb; emulations only"]]
     held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
+    message_frames: NotRequired[
+        Annotated[str, "frames of a message: `one`, `parts` (by destination), `copies` (so on a link)"]
+    ]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]
     receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]
     testbed: NotRequired[Annotated[Source, "the testbed's own version"]]

@@ -15,7 +15,7 @@ from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept, identities
 from captures.rundir.inputs import MANIFEST, SIMULATED, WORKLOAD, Manifest, write_topology
 from router.privacy import write_keys
-from router.protocol.options import SERVICES
+from router.protocol.options import SCHEMES, SERVICES
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.schema import dump_experiment
 from testbed.experiments.workload import Workload
@@ -82,6 +82,7 @@ def write_inputs(
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         testbed=source_version(),
         versions={"python": platform.python_version(), **versions()},
+        message_frames=SCHEMES[experiment.routing.scheme].message_frames,
         senders=list(workload.senders),
         receivers=list(workload.receivers),
     )

@@ -61,6 +61,7 @@ _VALUES = {
     "wait_ns": str(100_000_000),
     "all_hosts": "true",
     "scheme": "'pif'",
+    "copies": "false",
     "window_s": double(120.0),
     "step_s": double(2.0),
     "steps": "59",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from router.options import NoOptions
 from router.predicates import Filter, Predicate
@@ -27,6 +27,9 @@ from router.wire.frames import Frame
 from router.wire.header import LOCAL_INTERFACE
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
+#: What a router sends of a message: one frame, "parts" (a frame for each of some destinations), or "copies"
+#: (such frames, several on a link).
+MessageFrames = Literal["one", "parts", "copies"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ class Scheme(Part, ABC):
     sends_requests: ClassVar[bool] = True
     #: Why tables are not over-simplified (`max_filters`), as a relative clause; empty: they may be.
     stays_exact: ClassVar[str] = ""
+    #: See `MessageFrames`.
+    message_frames: ClassVar[MessageFrames] = "one"
     #: Whether it reads the constraints of filters, which encoded filters do not show.
     reads_filters: ClassVar[bool] = False
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.events import Action, Send
 from router.protocol.routing import RoutingTable
-from router.protocol.schemes import Outputs, Row, TablePart
+from router.protocol.schemes import MessageFrames, Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
 from router.protocol.schemes.per_interface import topics_of
 from router.wire.frames import AddressedMessage, Frame
@@ -46,6 +47,8 @@ class ReceiverPartitioning(Identified):
 
     The entry of node x in the routing table has the number x + 1; 0 is p0.
     """
+
+    message_frames: ClassVar[MessageFrames] = "parts"
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
@@ -113,6 +116,8 @@ class Unicast(ReceiverPartitioning):
 
     Copies have one number, so fragments that are lost of a copy spoil the next one as well.
     """
+
+    message_frames: ClassVar[MessageFrames] = "copies"
 
     def named(self, nodes: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
         return ((node,) for node in nodes)

@@ -146,7 +146,7 @@ def test_repeated_frames_are_those_of_one_link_direction_and_fragment() -> None:
     assert rows_of(answer("repeated_frames", thrice), *columns) == [(0, 0, 0, 1, 3)]
     assert rows_of(answer("frames_repeated", thrice)) == [(2,)]
     # Copies of unicast have one hop limit, and a frame in a loop has not.
-    of_unicast = {"scheme": "'unicast'"}
+    of_unicast = {"copies": "true"}
     assert rows_of(answer("frames_repeated", thrice, **of_unicast)) == [(0,)]
     looping = {"captured": frames_of(*({"hop_limit": hops} for hops in (30, 30, 28)))}
     assert rows_of(answer("frames_repeated", looping, **of_unicast)) == [(2,)]
