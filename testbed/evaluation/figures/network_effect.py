@@ -134,8 +134,16 @@ class NetworkEffect(Reproduction, page="network-effect"):
                 )
             }
             title, y = f"{engine}, {name}", "matching time (us)"
-            found.append(Panel(title, y, curves, x="constraints", percent=False, points=True))
-        return found
+            found.append(Panel.of_points(title, y, curves, "constraints"))
+        ratios = {
+            f"{engine}, {name}": results.curves_over(
+                cases, "constraints", lambda run: run["single_us"] / run["path_us"]
+            )
+            for (name, engine), cases in groups.items()
+            if name in names
+        }
+        title, paper = "One router over the path", {"slides: 8.75": 8.75}
+        return [*found, Panel.of_points(title, "times", ratios, "constraints", paper=paper)]
 
 
 def _name(facts: Mapping[str, Any]) -> str:
