@@ -122,3 +122,8 @@ def test_what_the_form_has_no_place_for_is_printed(capsys: pytest.CaptureFixture
         for each in ("2 events link_down", "1 event link_up", "names of nodes", "delay_ms of links")
     ]
     assert "send_message 0 1000000 a = 2 ;" in out.splitlines()
+
+
+def test_a_workload_without_a_form_leaves_no_file(tmp_path: Path) -> None:
+    assert main(["workload", "generate", "diallo-small", "-o", str(tmp_path / "file")]) == 2
+    assert not any(tmp_path.iterdir())
