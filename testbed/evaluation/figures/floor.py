@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
+from math import inf
 from typing import cast
 
 import numpy as np
@@ -38,12 +39,16 @@ def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
     return wasted / processed if processed else None
 
 
-def spread_of(experiment: Experiment, from_s: float = 0.0) -> tuple[int, int]:
-    """Returns at how many routers the messages arrive, and at how many a message is a false positive."""
+def spread_of(experiment: Experiment, from_s: float = 0.0, to_s: float = inf) -> tuple[int, int]:
+    """Returns at how many routers the messages arrive, and at how many a message is a false positive.
+
+    Args:
+        from_s, to_s: messages before and from this experiment second on are not counted.
+    """
     tables = tables_of(experiment)
     processed = wasted = 0
     for item, selecting, _ in selected(generate(experiment)):
-        if item.at_s >= from_s:
+        if from_s <= item.at_s < to_s:
             reached, unused = tables.spread(item.node, {node for node, _ in selecting})
             processed, wasted = processed + reached, wasted + unused
     return processed, wasted

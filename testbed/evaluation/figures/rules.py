@@ -104,7 +104,7 @@ class Rules(Reproduction, page="rules"):
             curves = results.lines(results.where(of=of), lambda case: case.facts["rule"], "nodes", key)
             found.append(Panel(title, y, curves, x="nodes", points=True))
         trade: dict[str, list[list[tuple[float, float]]]] = {}
-        for case in results.where(of="static"):
+        for case in filter(results.runs, results.where(of="static")):
             point = 100 * results.median(case, "saved"), results.median(case, "lost")
             trade.setdefault(case.facts["rule"], [[]])[0].append(point)
         x = "RA frames saved, % (medians; 25 to 400 nodes)"

@@ -129,7 +129,7 @@ def test_the_initial_peak_of_figure_12_ends_where_late_predicates_begin(tmp_path
 def test_the_page_of_figure_12_has_the_floor_of_each_network() -> None:
     figure = FIGURES["fp"]()
     results = results_of(figure, lambda case: [{"floor": 0.24 if case.facts["nodes"] == 100 else 0.15}])
-    (table,) = figure.tables(results)
+    table, _ = figure.tables(results)
     floors = {"25": "15 %", "100": "24 %"}
     assert table.rows == [
         [f"{nodes}, {layer}", floor] for nodes, floor in floors.items() for layer in ("spt", "spanning-tree")
