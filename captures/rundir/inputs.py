@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from captures.rundir import RunLayout
 from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
@@ -80,7 +80,10 @@ class Manifest(TypedDict):
     tag: NotRequired[Annotated[str, "tag of the run, the name of its folder in /run/cbcb; emulations only"]]
     held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
     message_frames: NotRequired[
-        Annotated[str, "frames of a message: `one`, `parts` (by destination), `copies` (so on a link)"]
+        Annotated[
+            Literal["one", "parts", "copies"],
+            "frames of a message: `one`, `parts` (by destination) or `copies` (several on a link)",
+        ]
     ]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]
     receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 from router.predicates import EVERYTHING, NOTHING, Message, Operator, Predicate, matches
-from router.protocol.options import RouterOptions
+from router.protocol.options import SCHEMES, RouterOptions
 from router.wire.frames import FrameType
 from tests.support.algebra import disjoin
 from tests.support.protocol_network import Network, integer, one, random_graph
@@ -97,8 +97,8 @@ def ask_once(network: Network) -> None:
 def expect_exact_delivery(network: Network, messages: Sequence[Message]) -> None:
     """Every node sends every message; each arrives once wherever p0 selects it, and nowhere else.
 
-    A router sends a message at most once over each of its interfaces, on the tree or not; with `unicast`, at
-    most once for each receiver.
+    A router sends a message at most once over each of its interfaces, on the tree or not; of copies,
+    at most once for each receiver.
     """
     for node in network.routers:
         for message in messages:
@@ -110,7 +110,7 @@ def expect_exact_delivery(network: Network, messages: Sequence[Message]) -> None
             )
             assert network.delivered[sent] == expected, (sent, message)
             carried = [count for (*_, kind), count in network.frames.items() if kind is FrameType.MSG]
-            copies = len(expected) if network.options.scheme == "unicast" else 1
+            copies = len(expected) if SCHEMES[network.options.scheme].message_frames == "copies" else 1
             assert max(carried, default=0) <= copies
 
 

@@ -73,11 +73,10 @@ _COLUMNS: Mapping[str, tuple[str, float]] = {
 _ROWS = tomllib.loads(files(__package__).joinpath("attention_open.toml").read_text(encoding="utf-8"))
 #: Size -> the shipped experiment, and its variants.
 _SIZES: Mapping[str, tuple[str, Sequence[Variant]]] = {
-    size: (rows["base"], [Variant(**row) for row in (*rows.get("shown", ()), *rows.get("further", ()))])
-    for size, rows in _ROWS.items()
+    size: (rows["base"], [Variant(**row) for row in rows["rows"]]) for size, rows in _ROWS.items()
 }
 #: The variants that the pages show.
-_NAMED = {Variant(**row).name for rows in _ROWS.values() for row in rows.get("shown", ())}
+_NAMED = {Variant(**row).name for row in _ROWS["paper"]["rows"]}
 #: The paper claims its numbers for P_r 0.5 and freshness 1000 alone.
 _NOT_CLAIMED = {"workload.attention.refresh_probability", "workload.attention.freshness_s"}
 

@@ -10,48 +10,40 @@ positives that remain are the messages that nobody but their sender's router rec
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
 from functools import cache
-from math import inf
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import LAYERS, Forest
 from testbed.experiments.config import Experiment
 from testbed.experiments.workload.generate import generate, selected
 
+#: Begin of the steady state of a run that is longer, experiment seconds.
+STEADY_S = 3600.0
 
-def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
-    """Returns the share of false positives among the messages that routers process, with perfect tables.
+
+def spread_of(experiment: Experiment, *begins_s: float) -> npt.NDArray[np.int64]:
+    """Returns how often perfect tables process a message, and how often it is a false positive there.
 
     A message counts at its own router and at each router that it reaches, as in figure 12; it is a false
     positive where it is neither forwarded nor delivered. Failures of links and nodes are left out.
 
     Args:
-        from_s: messages before this experiment second are not counted.
+        begins_s: experiment seconds, ascending; messages before the first are not counted.
 
     Returns:
-        None: no message was sent.
+        int64 [k, 2]: both numbers, of messages from each of the times to the next.
     """
-    processed, wasted = spread_of(experiment, from_s)
-    return wasted / processed if processed else None
-
-
-def spread_of(experiment: Experiment, from_s: float = 0.0, to_s: float = inf) -> tuple[int, int]:
-    """Returns at how many routers the messages arrive, and at how many a message is a false positive.
-
-    Args:
-        from_s, to_s: messages before and from this experiment second on are not counted.
-    """
-    tables = tables_of(experiment)
-    processed = wasted = 0
+    tables, found = tables_of(experiment), np.zeros((len(begins_s), 2), np.int64)
     for item, selecting, _ in selected(generate(experiment)):
-        if from_s <= item.at_s < to_s:
-            reached, unused = tables.spread(item.node, {node for node, _ in selecting})
-            processed, wasted = processed + reached, wasted + unused
-    return processed, wasted
+        if place := bisect_right(begins_s, item.at_s):
+            found[place - 1] += tables.spread(item.node, {node for node, _ in selecting})
+    return found
 
 
 def tables_of(experiment: Experiment) -> PerfectTables:

@@ -15,7 +15,7 @@ from captures.accounting.texts import experiment_seconds
 from captures.rundir.inputs import SIMULATED
 from captures.rundir.routing_tables import ROUTING_TABLES
 from testbed.controller.trees import LAYERS, hops_on_trees
-from testbed.evaluation.figures.floor import spread_of
+from testbed.evaluation.figures.floor import STEADY_S, spread_of
 from testbed.evaluation.figures.scheme_memory import local_predicates, predicted, predicted_by_alpha
 from testbed.experiments.config import Experiment
 from testbed.sim.wires import HOP_NS
@@ -66,7 +66,7 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     that of perfect tables, `rise` the share of the first 600 s less that in steady state, `drift` that of the
     second half of the steady state less that of the first, and `drift_above` the same of `above`.
     """
-    steady_s = 3600.0 if experiment.duration_s > 3600 else 60.0
+    steady_s = STEADY_S if experiment.duration_s > STEADY_S else 60.0
     middle_s = (steady_s + experiment.duration_s) / 2
     parts = {
         "steady": f"t_s >= {steady_s}",
@@ -80,12 +80,12 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     # A message is still processed after the end of the workload: later windows are not full.
     whole = [(t, share) for t, share in curve if t <= experiment.duration_s]
     missed = run.summary()["false_negatives_after_convergence"]
-    halves = spread_of(experiment, steady_s, middle_s), spread_of(experiment, middle_s)
-    processed, wasted = np.sum(halves, axis=0).tolist()
+    halves = spread_of(experiment, steady_s, middle_s)
+    processed, wasted = halves.sum(axis=0).tolist()
     floor = wasted / processed
     row |= {"above": row["steady"] - floor, "rise": row["early"] - row["steady"]}
     row["drift"] = row.pop("second_half") - row.pop("first_half")
-    of_floor = [wasted / processed for processed, wasted in halves]
+    of_floor = [wasted / processed for processed, wasted in halves.tolist()]
     row["drift_above"] = row["drift"] - (of_floor[1] - of_floor[0])
     return {**row, "missed": missed, "floor": floor, "curve": whole}
 

@@ -107,7 +107,7 @@ class Rules(Reproduction, page="rules"):
         for case in filter(results.runs, results.where(of="static")):
             point = 100 * results.median(case, "saved"), results.median(case, "lost")
             trade.setdefault(case.facts["rule"], [[]])[0].append(point)
-        x = "RA frames saved, % (medians; 25 to 400 nodes)"
+        x = "RA frames saved, % (medians)"
         found.append(Panel("The trade", "lost / expected deliveries", trade, x=x, points=True))
         asked = {case.label: results.curves(case) for case in results.where(of="SRs")}
         return [*found, Panel("With SRs", "lost / expected deliveries", asked)]

@@ -197,7 +197,7 @@ def measured(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Returns traffic and state of a run, and what perfect tables and changes of predicates predict."""
     summary, t_s = run.summary(), experiment.duration_s
     frames, sent = summary["frames_by_type"], summary["messages_sent"]
-    reached, wasted = spread_of(experiment)
+    ((reached, wasted),) = spread_of(experiment, 0.0).tolist()
     advertising = len(run.inputs.log.first_predicates) * (1 + t_s / _CHANGE_S)
     return {
         "RAs": frames["RA"],

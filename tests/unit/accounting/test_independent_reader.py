@@ -54,6 +54,7 @@ _SMALL = {
 _RUNS: dict[str, tuple[str, dict[str, str], tuple[str, object]]] = {
     "epochs and receipts": ("recovery", {"protocol.reliable_control": "true"}, ("type", "RECEIPT")),
     "destinations": ("ring5", {"routing.scheme": "drp"}, ("destinations", [3])),
+    "copies": ("ring5", {"routing.scheme": "unicast"}, ("destinations", [3])),
     "publications": (
         "diallo-small",
         {
@@ -95,9 +96,9 @@ def _simulated(folder: Path, kind: str) -> Path:
     return judged_run(experiment, folder).path
 
 
-def _agreed(run: Path) -> tuple[tables.Run, set[str]]:
-    """The run as the reader finds it, and the tables that have rows; the accounting writes the same."""
-    account_directly(run, lambda _: None)
+def _agreed(run: Path) -> tuple[tables.Run, set[str], str]:
+    """The run as the reader finds it, tables with rows, and the verdict; the accounting writes the same."""
+    summary = account_directly(run, lambda _: None)
     read = tables.Run(run)
     with_rows = set()
     for table, recomputed in tables.TABLES.items():
@@ -108,13 +109,14 @@ def _agreed(run: Path) -> tuple[tables.Run, set[str]]:
         assert (table, list(found - expected)[:3]) == (table, list(expected - found)[:3])
         if found:
             with_rows.add(table)
-    return read, with_rows
+    return read, with_rows, summary["verdict"]
 
 
 @pytest.mark.parametrize("kind", _RUNS)
 def test_a_reader_of_the_documents_finds_the_same_tables(tmp_path: Path, kind: str) -> None:
     column, value = _RUNS[kind][2]
-    read, with_rows = _agreed(_simulated(tmp_path, kind))
+    read, with_rows, verdict = _agreed(_simulated(tmp_path, kind))
+    assert verdict == "holds"
     assert any(row.get(column) == value for row in read.frames)
     of_service = {"publications", "publication_deliveries"}
     of_messages = {"advertised", "messages", "arrivals", "deliveries", "processed", "trees"}
@@ -223,7 +225,7 @@ def test_the_reader_and_the_accounting_refuse_the_same_frames(tmp_path: Path) ->
                 pcap([(time_ns, data) for _, data in made], nano=b"\x4d\x3c" in path.read_bytes()[:4])[24:]
             )
         refused += [reason for reason, _ in made]
-    read, _ = _agreed(run)
+    read, _, _ = _agreed(run)
     found = [row["undecodable"] for row in read.frames if row.get("undecodable")]
     assert Counter(found) == Counter(refused)
     source = (ROOT / "tests" / "support" / "independent" / "frames.py").read_text()

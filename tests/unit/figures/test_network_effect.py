@@ -143,4 +143,6 @@ def test_crossing_points_and_memory_of_every_engine_are_on_the_page() -> None:
     assert crossings.rows[0] == ["100 Waxman routers, 1,000 receivers", *["at most 10,000"] * 4]
     assert len(table.rows) == len(figure.cases("paper"))
     assert all(row[-2:] == ["3", "2"] and row[7] == "150" for row in table.rows)
-    assert all(panel.points and panel.curves["one router"] for panel in figure.panels(results))
+    *panels, ratios = figure.panels(results)
+    assert all(panel.points and panel.curves["one router"] for panel in panels)
+    assert all(value == 2.5 for curves in ratios.curves.values() for (_, value), *_ in curves)

@@ -79,7 +79,7 @@ def _falling(case: Case) -> Mapping[str, Any]:
     steady = {"SRs every 15 min": 0.12, "SRs every 10 min": 0.11, "SRs every 60 min": 0.14, "no SRs": 0.2}
     share = 0.1 if case.facts["changes"] == "static" else steady.get(policy, 0.115)
     found = {"steady": share, "floor": 0.1, "missed": 0, "rise": 0.3 if late else -0.01}
-    return {**found, "above": share - 0.1, "drift": 0.05, "drift_above": 0.04 if policy == "no SRs" else 0.01}
+    return {**found, "above": share - 0.1, "drift": 0.05, "drift_above": 0.05 if policy == "no SRs" else 0.01}
 
 
 def _limited(case: Case) -> Mapping[str, Any]:
