@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +39,35 @@ _PAPER = (10, 20, 50, 200, 5000)
 _SMALL = (10, 20, 50, 100, 200, 400)
 _EMULATED = (10, 50, 200)
 _AS_SHIPPED = ""
-#: What follows the strategy in the name of a curve -> the keys of its runs.
-_READINGS = {
-    _AS_SHIPPED: {},
-    ", exact history": {"service.history": "exact"},
-    ", sequential": {"service.fan_out": "sequential"},
+_EXACT, _SEQUENTIAL = {"service.history": "exact"}, {"service.fan_out": "sequential"}
+_ANY_P = {"workload.attention.normalised": "false"}
+_FRESHNESS, _RENEWED = "workload.attention.freshness_s", "workload.attention.refresh_probability"
+#: What follows the strategy in the name of a curve -> the keys of its runs, and their greatest Max: where the
+#: paper saves most, or one beyond which little is saved.
+_READINGS: Mapping[str, tuple[Mapping[str, str], float]] = {
+    _AS_SHIPPED: ({}, inf),
+    ", exact history": (_EXACT, 50),
+    ", sequential": (_SEQUENTIAL, 50),
+    ", divided": ({"service.fan_out": "divided"}, 10),
+    ", exact history, sequential": (_EXACT | _SEQUENTIAL, 10),
+    ", p_i not normalised": (_ANY_P, 10),
+    ", p_i not normalised, sequential": (_ANY_P | _SEQUENTIAL, 10),
+    ", warm caches": ({"workload.attention.subscriptions_from_s": "500"}, 10),
+    ", freshness 50 s": ({_FRESHNESS: "50"}, 10),
+    ", P_r 0.25": ({_RENEWED: "0.25"}, 10),
+    ", P_r 0.75": ({_RENEWED: "0.75"}, 10),
 }
-#: The greatest Max of the readings beside that as shipped: beyond it little or nothing is saved.
-_MOST = 50
+#: Size -> how many of them it has. Times of readings are those of table 1.
+_OF_SIZE = {"small": 3, "paper": None, "emulated": 1}
+#: The paper claims its numbers for freshness 1000 and P_r 0.5 alone.
+_NOT_CLAIMED = {_FRESHNESS, _RENEWED}
 #: Heading of a column -> the key of the measurement, and the factor of its unit.
 STATE: Mapping[str, tuple[str, float]] = {
     "entries of a table": ("entries", 1),
     "entries / CBR's, %": ("entries_share", 100),
     "upload to delivery, s": ("delay_s", 1),
 }
+_COLUMNS = {"saved, %": ("saved_bandwidth", 100), "control / CBR's, %": ("control_overhead", 100), **STATE}
 #: Tolerances of the specification.
 SAVED = {"eon": (0.80, 0.92), "pdp": (0.75, 0.90)}
 _NOISE = 0.03
@@ -67,7 +83,8 @@ def _curves(results: Results) -> dict[str, dict[int, Case]]:
     """Returns name of a curve ("EON", "EON, exact history", ...) -> Max, ascending -> case."""
     found: dict[str, dict[int, Case]] = {}
     for case in results:
-        (reading,) = (name for name, keys in _READINGS.items() if keys == case.facts.get("overrides", {}))
+        keys = case.facts.get("overrides", {})
+        (reading,) = (name for name, (each, _) in _READINGS.items() if each == keys)
         found.setdefault(case.facts["strategy"].upper() + reading, {})[case.facts["max"]] = case
     return found
 
@@ -98,17 +115,16 @@ class Attention(Reproduction, page="attention"):
     def cases(self, size: str) -> list[Case]:
         base = "diallo" if size == "paper" else "diallo-small"
         every = {"small": _SMALL, "paper": _PAPER, "emulated": _EMULATED}[size]
-        readings = [_AS_SHIPPED] if size == "emulated" else [*_READINGS]
         return [
             Case(
                 f"{strategy}, Max {most}{reading}",
                 facts={"base": base, "strategy": strategy, "max": most}
-                | ({"overrides": keys} if (keys := _READINGS[reading]) else {}),
+                | ({"overrides": dict(keys)} if keys else {}),
             )
-            for reading in readings
+            for reading, (keys, greatest) in [*_READINGS.items()][: _OF_SIZE[size]]
             for strategy in PAPER_SAVES
             for most in every
-            if reading == _AS_SHIPPED or most <= _MOST
+            if most <= greatest
         ]
 
     def overrides(self, case: Case, engine: str) -> dict[str, str]:
@@ -146,7 +162,8 @@ class Attention(Reproduction, page="attention"):
         least, best = next(iter(saved)), max(saved, key=lambda most: saved[most])
         facts = cases[best].facts
         low, high = SAVED[facts["strategy"]]
-        judged = facts["base"] == "diallo"
+        claimed = not facts.get("overrides", {}).keys() & _NOT_CLAIMED
+        judged = claimed and facts["base"] == "diallo"
         yield Statement.by_interval(
             f"{name}: saves up to {PAPER_SAVES[facts['strategy']]:.0%} of bandwidth",
             f"{low:.0%} to {high:.0%}; fluid model {_fluid(facts).saved_bandwidth():.0%}",
@@ -155,20 +172,20 @@ class Attention(Reproduction, page="attention"):
             unit=f"% at Max {best}",
             judged=judged,
         )
-        steps = [after - before for before, after in pairwise(saved.values())]
-        yield Statement(
-            f"{name}: a larger Max favours CBR",
-            f"falls, but for {_NOISE:.0%}",
-            ", ".join(f"{most}: {share:z.0%}" for most, share in saved.items()),
-            max(steps, default=0.0) <= _NOISE,
-        )
+        if steps := [after - before for before, after in pairwise(saved.values())]:
+            yield Statement(
+                f"{name}: a larger Max favours CBR",
+                f"falls, but for {_NOISE:.0%}",
+                ", ".join(f"{most}: {share:z.0%}" for most, share in saved.items()),
+                max(steps) <= _NOISE,
+            )
         starved = _medians(results, cases, "starvation")
         starved = {most: share for most, share in starved.items() if most == least or saved[most] > _WIDE}
         yield Statement(
             f"{name}: over 99 % satisfied at Max {least}, and wherever it saves over {_WIDE:.0%}",
             f"starved at most {STARVED:.0%}",
             ", ".join(f"{most}: {share:.2%} starved" for most, share in starved.items()),
-            all(share <= STARVED for share in starved.values()),
+            all(share <= STARVED for share in starved.values()) if claimed else None,
         )
         subs = _fluid(cases[least].facts).control_share()
         yield Statement.by_interval(
@@ -182,11 +199,11 @@ class Attention(Reproduction, page="attention"):
 
     def tables(self, results: Results) -> list[Table]:
         rows = [
-            [case.label, *(results.band(case, key, by) for key, by in STATE.values())]
+            [case.label, *(f"{results.median(case, key) * by:.3g}" for key, by in _COLUMNS.values())]
             for case in results.where(max=_PAPER[0])
             if results.values(case, "entries")
         ]
-        return [Table("Tables and delays", ("", *STATE), rows)]
+        return [Table("Readings, tables and delays at the least Max, medians", ("", *_COLUMNS), rows)]
 
     def panels(self, results: Results) -> list[Panel]:
         curves = _curves(results)
@@ -201,7 +218,12 @@ class Attention(Reproduction, page="attention"):
         )
         found = []
         for key, title, y, paper in shown:
-            drawn = {name: results.curves_over(cases.values(), "max", key) for name, cases in curves.items()}
+            # What has one Max alone is in the table.
+            drawn = {
+                name: results.curves_over(cases.values(), "max", key)
+                for name, cases in curves.items()
+                if len(cases) > 1
+            }
             if key == "saved_bandwidth":
                 drawn["fluid model"] = [[(float(most), share) for most, share in predicted.items()]]
             # Emulations do not measure tables and delays.

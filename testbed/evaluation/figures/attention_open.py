@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
-from math import inf
 
-from testbed.evaluation.figures.attention import CONTROL, PAPER_SAVES, SAVED, STARVED, STATE, safety
+from testbed.evaluation.figures.attention import PAPER_SAVES, STATE, safety
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: The keys that a variant sets.
@@ -69,37 +68,30 @@ _COLUMNS: Mapping[str, tuple[str, float]] = {
     "publications in excess": ("overload", 1),
     **STATE,
 }
-#: Size -> its rows.
-_ROWS = tomllib.loads(files(__package__).joinpath("attention_open.toml").read_text(encoding="utf-8"))
-#: Size -> the shipped experiment, and its variants.
-_SIZES: Mapping[str, tuple[str, Sequence[Variant]]] = {
-    size: (rows["base"], [Variant(**row) for row in rows["rows"]]) for size, rows in _ROWS.items()
-}
-#: The variants that the pages show.
-_NAMED = {Variant(**row).name for row in _ROWS["paper"]["rows"]}
-#: The paper claims its numbers for P_r 0.5 and freshness 1000 alone.
-_NOT_CLAIMED = {"workload.attention.refresh_probability", "workload.attention.freshness_s"}
+_FILE = tomllib.loads(files(__package__).joinpath("attention_open.toml").read_text(encoding="utf-8"))
+#: The variants that the page shows, and those in its CSV.
+_SHOWN, _FURTHER = ([Variant(**row) for row in _FILE[key]] for key in ("shown", "further"))
+_VARIANTS = (*_SHOWN, *_FURTHER)
+_NAMED = {each.name for each in _SHOWN}
 
 
 class AttentionOpen(Reproduction, page="attention-open"):
     measure = "testbed.evaluation.figures.attention:measured"
     calculates = True
-    sizes = tuple(_SIZES)
+    sizes = ("small",)
 
-    def cases(self, size: str) -> list[Case]:
-        base, variants = _SIZES[size]
+    def cases(self, size: str) -> list[Case]:  # noqa: ARG002
         return [
             Case(f"{strategy}, {each.name}", {}, {**facts, "strategy": strategy, "max": each.max})
-            for strategy, each in product(PAPER_SAVES, variants)
-            for facts in [{"base": base, "variant": each.name, "overrides": dict(each.keys)}]
+            for strategy, each in product(PAPER_SAVES, _VARIANTS)
+            for facts in [{"base": _FILE["base"], "variant": each.name, "overrides": dict(each.keys)}]
         ]
 
     def judge(self, results: Results) -> Iterator[Statement]:
         for strategy, cases in _by_strategy(results).items():
-            for size, (_, variants) in _SIZES.items():
-                if {each.name for each in variants} == cases.keys():
-                    for each in variants:
-                        yield from _statements(results, cases, strategy, each, size)
+            for each in _VARIANTS:
+                if each.claim is not None:
+                    yield _comparison(results, cases, strategy, each, each.claim)
         yield safety(results)
 
     def panels(self, results: Results) -> list[Panel]:
@@ -136,32 +128,17 @@ def _by_strategy(results: Results) -> dict[str, dict[str, Case]]:
     return found
 
 
-def _statements(
-    results: Results, cases: Mapping[str, Case], strategy: str, variant: Variant, size: str
-) -> Iterator[Statement]:
-    """The claim on a variant, which is to hold for each seed; of table 1 also the paper's numbers."""
-    case, subject = cases[variant.name], f"{strategy.upper()}, `{variant.name}`"
-    if variant.claim is not None:
-        key, scale, sign = _CLAIMS[variant.claim]
-        than = cases[variant.named(variant.than)]
-        other = "saved_bandwidth" if key == "saved_with_flushes" else key
-        pairs = results.pairs(case, key, than, other)
-        texts = results.band(case, key, scale), results.band(than, other, scale)
-        yield Statement(
-            f"{subject}: {variant.claim}",
-            f"than `{variant.named(variant.than)}`",
-            f"{texts[0]} against {texts[1]}",
-            bool(pairs) and all(sign * (found - base) > 0 for found, base in pairs),
-        )
-    if size != "paper":
-        return
-    judged = not variant.keys.keys() & _NOT_CLAIMED
-    for claim, key, (least, most) in (
-        ("over 99 % satisfied", "starvation", (-inf, STARVED)),
-        (f"saves up to {PAPER_SAVES[strategy]:.0%}", "saved_bandwidth", SAVED[strategy]),
-        ("under 3 % of CBR's control traffic", "control_overhead", (-inf, CONTROL)),
-    ):
-        values, predicted = results.values(case, key), f"{max(0, least):.0%} to {most:.0%}"
-        yield Statement.by_interval(
-            f"{subject}: {claim}", predicted, values, least, most, unit="%", judged=judged
-        )
+def _comparison(
+    results: Results, cases: Mapping[str, Case], strategy: str, variant: Variant, claim: str
+) -> Statement:
+    """The claim on a variant, which is to hold for each seed."""
+    key, scale, sign = _CLAIMS[claim]
+    case, than = cases[variant.name], cases[variant.named(variant.than)]
+    other = "saved_bandwidth" if key == "saved_with_flushes" else key
+    pairs = results.pairs(case, key, than, other)
+    return Statement(
+        f"{strategy.upper()}, `{variant.name}`: {claim}",
+        f"than `{variant.named(variant.than)}`",
+        f"{results.band(case, key, scale)} against {results.band(than, other, scale)}",
+        bool(pairs) and all(sign * (found - base) > 0 for found, base in pairs),
+    )
