@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import product
 
-from testbed.evaluation.figures.attention import PAPER_SAVES, STATE, safety
+from testbed.evaluation.figures.attention import PAPER_SAVES, safety
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
 #: The keys that a variant sets.
@@ -66,7 +66,9 @@ _COLUMNS: Mapping[str, tuple[str, float]] = {
     "satisfied, %": ("satisfied", 100),
     "starved, %": ("starvation", 100),
     "publications in excess": ("overload", 1),
-    **STATE,
+    "entries of a table": ("entries", 1),
+    "entries / CBR's, %": ("entries_share", 100),
+    "upload to delivery, s": ("delay_s", 1),
 }
 _FILE = tomllib.loads(files(__package__).joinpath("attention_open.toml").read_text(encoding="utf-8"))
 #: The variants that the page shows, and those in its CSV.

@@ -63,8 +63,9 @@ def test_each_reading_is_a_curve_that_the_numbers_of_the_paper_judge() -> None:
     other = {text for text, (holds, _) in found.items() if holds is None}
     assert len(other) == 2 * 3 * 3 and all("freshness" in text or "P_r" in text for text in other)
     (table,) = figure.tables(results)
-    assert table.rows[0] == ["eon, Max 10", "70", "2", "2", "1", "20"]
-    assert len(table.rows) == 2 * 11 - 1
+    assert table.rows[0] == ["as shipped", "70", "2", "1", "20", *["no run"] * 4]
+    assert table.rows[1] == ["exact history", *["85", "2", "1", "20"] * 2]
+    assert len(table.rows) == 11
     saved = figure.panels(results)[0].curves
     assert saved["PDP, exact history"] == [[(10.0, 0.85), (20.0, 0.425), (50.0, 0.17)]] * 2
     assert [most for most, _ in saved["PDP"][0]] == [20, 50, 200, 5000]
