@@ -65,8 +65,12 @@ def lag_keys(report: LagReport | None, clock: Clock) -> dict[str, Any]:
     }
 
 
-def late(summary: Mapping[str, Any]) -> list[str]:
-    """The reasons to call a run invalid, from the keys of its summary; none: nothing was late."""
+def late(summary: Mapping[str, Any], wrong: Collection[str] = ()) -> list[str]:
+    """The reasons to call a run invalid, from the keys of its summary; none: nothing was late.
+
+    Args:
+        wrong: the keys that would make the verdict fail.
+    """
     lag, bound = summary.get("lag") or {}, summary.get("lag_bound") or {}
     reasons = []
     for name, found in lag.items():
@@ -80,14 +84,13 @@ def late(summary: Mapping[str, Any]) -> list[str]:
         )
     delay_s = (summary.get("delivery_delay") or {}).get("max_s") or 0.0
     window_s = summary.get("in_flight_window_s") or math.inf
-    # Behind several routers, each in time, a message may be late; its receiver asks for others by then. That
-    # explains no loop, nothing delivered twice, and no delivery that is missed alone.
-    wrong = {key for key in _MUST_BE_ZERO if summary.get(key)}
-    missed_too = wrong <= {"spurious_deliveries", "false_negatives_after_convergence"}
-    if lag and "spurious_deliveries" in wrong and missed_too and delay_s > window_s:
+    # Behind several routers, each in time, a message may be late: the predicate of its receiver may have
+    # changed. That explains no loop, nothing delivered twice, and no delivery that is missed alone.
+    of_lateness = set(wrong) <= {"spurious_deliveries", "false_negatives_after_convergence"}
+    if lag and of_lateness and "spurious_deliveries" in wrong and delay_s > window_s:
         reasons.append(
             f"messages: under way for up to {delay_s:.3g} s of wall time; "
-            f"oracle.in_flight_window_s is {window_s:g} s"
+            f"oracle.in_flight_window_s is {window_s:g} s: a smaller time_scale, or a larger window, would do"
         )
     if summary["capture_drops"]:
         reasons.append(f"captures: {summary['capture_drops']} frames dropped before they were read")
@@ -181,15 +184,15 @@ def verdict(
             routers delay their RAs.
     """
     ended = [f"the run ended at {loss['at_s']:.3g} s: {loss.get('why', loss['part'])}" for loss in lost]
-    too_late = late(summary)
+    wrong = {key: meaning for key, meaning in _MUST_BE_ZERO.items() if summary[key] and key not in expected}
+    if doubling:
+        wrong.pop("frames_repeated", None)
+    too_late = late(summary, wrong)
     if too_late and not lost:
         return INVALID, too_late
     missing = summary["evidence_missing"]
     if _LAG in missing and not lost:
         return INVALID, [f"nobody knows whether the machine was fast enough: {_LAG} is missing"]
-    wrong = {key: meaning for key, meaning in _MUST_BE_ZERO.items() if summary[key] and key not in expected}
-    if doubling:
-        wrong.pop("frames_repeated", None)
     reasons = ended + [f"{summary[key]} {meaning}" for key, meaning in wrong.items()]
     reasons += [f"evidence is missing: {name}" for name in missing[:_NAMED]]
     if len(missing) > _NAMED:

@@ -82,7 +82,7 @@ class Manifest(TypedDict):
     message_frames: NotRequired[
         Annotated[
             Literal["one", "parts", "copies"],
-            "frames of a message, by destination in `parts`, several on a link in `copies`",
+            "`one` frame of a message on all links, `parts` by destination, or `copies`, several on a link",
         ]
     ]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]

@@ -28,7 +28,7 @@ STEADY_S = 3600.0
 
 
 def spread_of(experiment: Experiment, *begins_s: float) -> npt.NDArray[np.int64]:
-    """Returns how often perfect tables process a message, and how often it is a false positive there.
+    """Returns at how many routers messages arrive, and at how many a message is a false positive.
 
     A message counts at its own router and at each router that it reaches, as in figure 12; it is a false
     positive where it is neither forwarded nor delivered. Failures of links and nodes are left out.

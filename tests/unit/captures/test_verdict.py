@@ -222,6 +222,7 @@ def test_a_late_run_is_invalid_in_any_case(parts: list[PartLag], drops: int, rea
     for more in ({}, {"false_negatives_after_convergence": 2}):
         assert "messages: under way for up to 2.6 s" in " ".join(verdict({**slow, **more})[1])
     assert verdict({**slow, "in_flight_window_s": 3.0}) == verdict({**summary, "spurious_deliveries": 5})
+    assert verdict({**slow, "frames_repeated": 1}, doubling=True) == verdict(slow)
     for other in ({"frames_repeated": 1}, {"false_negatives_after_convergence": 2, "spurious_deliveries": 0}):
         assert verdict({**slow, **other}) == verdict({**slow, **other, "in_flight_window_s": 3.0})
     apart = "clocks of machines may be 2 ms apart; expected at most 1 ms"
