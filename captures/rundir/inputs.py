@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from captures.rundir import RunLayout
 from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
 from router.predicates import Value
+from router.records import MessageFrames
 from topos import Node, Topology, TopologyError
 from topos.loaders import JSON_LINK_KEYS, from_json, to_json
 
@@ -81,7 +82,7 @@ class Manifest(TypedDict):
     held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
     message_frames: NotRequired[
         Annotated[
-            Literal["one", "parts", "copies"],
+            MessageFrames,
             "`one` frame of a message on all links, `parts` by destination, or `copies`, several on a link",
         ]
     ]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from router.options import NoOptions
 from router.predicates import Filter, Predicate
@@ -22,14 +22,12 @@ from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context, Part
 from router.protocol.events import Action, Send
 from router.protocol.routing import RoutingTable
+from router.records import MessageFrames
 from router.wire import private
 from router.wire.frames import Frame
 from router.wire.header import LOCAL_INTERFACE
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
-#: What a router sends of a message: one frame, "parts" (a frame for each of some destinations), or "copies"
-#: (such frames, several on a link).
-MessageFrames = Literal["one", "parts", "copies"]
 
 
 @dataclass(frozen=True, slots=True)

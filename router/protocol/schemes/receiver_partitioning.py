@@ -26,9 +26,10 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.events import Action, Send
 from router.protocol.routing import RoutingTable
-from router.protocol.schemes import MessageFrames, Outputs, Row, TablePart
+from router.protocol.schemes import Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
 from router.protocol.schemes.per_interface import topics_of
+from router.records import MessageFrames
 from router.wire.frames import AddressedMessage, Frame
 from router.wire.header import LOCAL_INTERFACE
 
