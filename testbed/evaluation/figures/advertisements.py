@@ -56,7 +56,7 @@ class Advertisements(Reproduction, page="ra"):
         found = [_case(nodes, layer, changes) for layer in LAYERS for changes in _CHANGES]
         found += [_case(nodes, "spt", changes, _EXPONENTIAL) for changes in changing]
         found += [_case(nodes, layer, changes, _FREE) for layer in LAYERS for changes in changing]
-        beside = {"small": (), "paper": (25, 50, 200)}[size]
+        beside = {"small": (), "paper": (25, 50, 200, 400)}[size]
         found += [_case(each, layer, "every 5 min") for each in beside for layer in LAYERS]
         return found + [_case(n, layer, "every 5 min", _STRICT) for n in (*beside, nodes) for layer in LAYERS]
 

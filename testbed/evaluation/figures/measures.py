@@ -128,8 +128,8 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     second = experiment_seconds(run.inputs.clock, "time_ns")
     source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
     times = run.sql(f"select {second} as t from {source}")["t"].to_pylist()
-    # A whole number of periods of 480 and of 600 s.
-    span = 2400.0
+    # A whole number of periods of 600 s, and up to 100 nodes of 480 s.
+    span = min(2400.0, experiment.duration_s // 1200 * 600)
     halves = [sum(begin <= t < begin + span for t in times) / span for begin in (0.0, span)]
     width = 240.0
     counts = Counter(t // width for t in times)
