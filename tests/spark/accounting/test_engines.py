@@ -79,7 +79,7 @@ from captures.tables import store
 def killing(write):
     def write_and_die(table, tables, name):
         write(table, tables, name)
-        if name == "messages":
+        if name == "processed":
             os.kill(os.getpid(), signal.SIGKILL)
     return write_and_die
 store.write, store.write_arrow = killing(store.write), killing(store.write_arrow)
@@ -239,7 +239,7 @@ def test_an_accounting_that_is_killed_leaves_no_tables_and_the_next_leaves_all(
     run = good_run().write(tmp_path / "run")
     ended = subprocess.run([sys.executable, "-c", _KILLED, str(run), engine], check=False)
     assert ended.returncode == -signal.SIGKILL
-    assert (run / "parquet.new" / "messages").is_dir()
+    assert (run / "parquet.new" / "processed").is_dir()
     assert "the accounting was interrupted" in str(store.lacking(run, TABLES))
     # The JVM of a killed process writes until it notices the end of the process.
     remove_abandoned()
