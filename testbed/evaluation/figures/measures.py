@@ -171,7 +171,6 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         by_alpha = predicted_by_alpha(
             forest, local_predicates(tables), run.inputs.senders, random.Random(experiment.seed)
         )
-        for key, name in (("by_alpha", scheme), ("by_mean_alpha", f"{scheme} by mean")):
-            for unit, value in by_alpha.get(name, {}).items():
-                found[f"{key}_{unit}"] = found[unit] / value
+        for unit, value in by_alpha.get(scheme, {}).items():
+            found[f"by_alpha_{unit}"] = found[unit] / value
     return found

@@ -151,19 +151,10 @@ def _identities(results: Results) -> Iterator[Statement]:
 
 
 def _by_alpha(results: Results) -> Iterator[Statement]:
-    by_alpha = "by_alpha", "formula with alpha(k) of each entry", 0.02
-    by_mean = "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1
-    formulas = (("psf", by_alpha), ("ips", by_alpha), ("pif", by_alpha), ("pif", by_mean))
-    for (scheme, (key, formula, tolerance)), unit in product(formulas, UNITS):
+    for scheme, unit in product(("psf", "ips", "pif"), UNITS):
         for case in results.where(scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL):
-            yield Statement.by_interval(
-                f"{case.label}: {unit} held / {formula}",
-                f"1 within {100 * tolerance:.0f} %",
-                results.values(case, f"{key}_{unit}"),
-                1 - tolerance,
-                1 + tolerance,
-                unit="of it",
-            )
+            text = f"{case.label}: {unit} held / formula with alpha(k) of each entry"
+            yield Statement.by_tolerance(text, 1, results.values(case, f"by_alpha_{unit}"), 0.02)
 
 
 def _crossings(results: Results) -> Iterator[Statement]:
