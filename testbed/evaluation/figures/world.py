@@ -37,10 +37,17 @@ _CHANGING = (
     ),
 )
 _REQUESTS = {"sr_policy": "periodic", "sr_period_s": 5, "ur_freshness_s": 5}
+#: Baselines that content-based routing should be below: a way -> its name.
+_BASELINES = {
+    f"flooding, {_SPT}": "flooding",
+    _UNICAST: "unicast",
+    f"multicast-4, {_SPT}": "4 groups",
+    _MANY: "16 groups",
+    f"topics, {_TREE}": "topics",
+}
 #: A way, the way that it is compared with, the cost, the other's name.
 _CLAIMS = (
-    *((way, _UNICAST, "crossings", "unicast") for way in (_PIF, _ASKING)),
-    *((way, _MANY, "crossings", "16 groups") for way in (_PIF, _ASKING)),
+    *((way, other, "crossings", name) for way in (_PIF, _ASKING) for other, name in _BASELINES.items()),
     *((f"{each}, {_SPT}", f"{each}, {_TREE}", "crossings", "on the tree") for each in ("pif", "pif + SRs")),
     *((_ASKING, _PIF, key, "without SRs") for key in ("crossings", "wasted")),
 )
@@ -95,8 +102,9 @@ class World(Reproduction, page="world"):
         for case in results:
             network, of, way = (case.facts[each] for each in ("network", "of", "way"))
             for _, other, key, name in (each for each in _CLAIMS if each[0] == way and of != "spread"):
-                text = f"{case.label}: fewer {_COSTS[key]} than {name}"
-                yield _ratio(text, results.ratios(case, key, results.beside(case, way=other)))
+                for least in results.where(of=of, network=network, way=other):
+                    text = f"{case.label}: fewer {_COSTS[key]} than {name}"
+                    yield _ratio(text, results.ratios(case, key, least))
             spread = results.where(of="spread", network=network, way=way) if of == "local" else ()
             for apart, key in product(spread, _LOCAL):
                 text = f"{case.label}: fewer {_COSTS[key]} than with the same interests spread"
@@ -110,9 +118,10 @@ class World(Reproduction, page="world"):
 
     def panels(self, results: Results) -> list[Panel]:
         found, local = [], results.where(of="local")
+        x = "nodes of " + ", ".join(dict.fromkeys(case.facts["network"] for case in local))
         for key, y in _COSTS.items():
             curves = results.lines(local, lambda case: case.facts["way"], "nodes", key)
-            found.append(Panel.of_points(y, y, curves, "nodes"))
+            found.append(Panel.of_points(y, y, curves, x))
         for layer in LAYERS:
             cases = [case for case in results.where(of="churn") if case.facts["way"].endswith(layer)]
             shown = {case.facts["way"]: results.curves(case) for case in cases}
