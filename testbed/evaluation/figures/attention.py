@@ -139,22 +139,26 @@ class Attention(Reproduction, page="attention"):
             # The paper claims its numbers for freshness 1000 and P_r 0.5 alone.
             if not overrides.keys() & {_FRESHNESS, _RENEWED} and any(map(results.runs, cases.values())):
                 yield from _of_curve(results, name, cases)
-        eon, pdp = (_medians(results, curves[name], "control_crossings") for name in ("EON", "PDP"))
-        gaps = {most: eon[most] - pdp[most] for most in eon if most in pdp}
-        if gaps:
-            least = next(iter(gaps))
-            yield Statement(
-                f"PDP has less control traffic than EON at Max {least}",
-                "EON - PDP above 0",
-                f"{gaps[least]:.0f} crossings",
-                gaps[least] > 0,
-            )
-            yield Statement(
-                "EON's notifications become fewer as Max grows",
-                "EON - PDP falls from each Max to the next",
-                ", ".join(f"{most}: {gap:.0f}" for most, gap in gaps.items()),
-                all(after < before for before, after in pairwise(gaps.values())),
-            )
+        eon, pdp = curves["EON"], curves["PDP"]
+        key = "control_crossings"
+        gaps = {most: results.differences(eon[most], key, pdp[most]) for most in eon if most in pdp}
+        least = next(iter(gaps))
+        yield Statement.by_interval(
+            f"PDP has less control traffic than EON at Max {least}",
+            "EON - PDP above 0",
+            gaps[least].values(),
+            0,
+            unit="crossings",
+        )
+        falls = [
+            gap[seed] > after[seed] for gap, after in pairwise(gaps.values()) for seed in gap.keys() & after
+        ]
+        yield Statement(
+            "EON's notifications become fewer as Max grows",
+            "EON - PDP falls from each Max to the next",
+            ", ".join(f"{most}: {results.band_of(gap.values())}" for most, gap in gaps.items()),
+            bool(falls) and all(falls),
+        )
         yield safety(results)
 
     def tables(self, results: Results) -> list[Table]:
@@ -218,7 +222,9 @@ def _of_curve(results: Results, name: str, cases: Mapping[int, Case]) -> Iterato
         unit=f"% at Max {best}",
         judged=judged,
     )
-    if steps := [after - before for before, after in pairwise(saved.values())]:
+    key = "saved_bandwidth"
+    more = [results.differences(after, key, before) for before, after in pairwise(cases.values())]
+    if steps := [step for each in more for step in each.values()]:
         yield Statement(
             f"{name}: a larger Max favours CBR",
             f"falls, but for {_NOISE:.0%}",

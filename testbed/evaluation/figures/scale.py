@@ -232,10 +232,11 @@ def _sampled(results: Results, layer: str) -> Statement:
 
 def _grows(text: str, curves: list[Points], predicted: float | None) -> Statement:
     found = [_exponent(points) for points in curves if len(points) > 1]
-    measured, holds = "no run", None if predicted is None else False
+    span = ""
     if found:
         (n, _), (m, _) = max(curves, key=len)[-2:]
-        measured = f"n^ {Results.band_of(found)} from {n:,.0f} to {m:,.0f} nodes"
-        holds = None if predicted is None else abs(median(found) - predicted) <= 0.1
-    expected = "-" if predicted is None else f"n^{predicted:g} within 0.1 (median)"
-    return Statement(text, expected, measured, holds)
+        span = f"as the exponent from {n:,.0f} to {m:,.0f} nodes"
+    if predicted is None:
+        return Statement.by_interval(text, "-", found, unit=span, judged=False)
+    limits = predicted - 0.1, predicted + 0.1
+    return Statement.by_interval(text, f"n^{predicted:g} within 0.1", found, *limits, unit=span)
