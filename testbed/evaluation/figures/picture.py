@@ -38,19 +38,19 @@ def draw(panel: Panel, axes: Axes) -> None:
     line is written beside it, unless another value is there.
     """
     ends: list[tuple[float, float, str]] = []
-    for number, (label, curves) in enumerate(panel.curves.items()):
-        kept = [np.array(sorted(curve), dtype=float) for curve in curves if curve]
-        if not kept:
-            continue
+    for number, (label, own) in enumerate(panel.curves.items()):
         repeated, place = divmod(number, len(CURVE_COLOURS))
         colour, (marker, style) = CURVE_COLOURS[place], _LOOKS[repeated % len(_LOOKS)]
         if formula := panel.formulas.get(label):
             axes.plot(*zip(*formula, strict=True), color=colour, linestyle="--", linewidth=1)
-        places, (low, middle, high) = _at_points(kept) if panel.points else _as_steps(kept)
         look: dict[str, Any] = {"marker": marker, "markersize": 3} if panel.points else {}
-        axes.plot(places, middle, color=colour, linestyle=style, label=label, **look)
-        axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
-        ends.append((float(places[-1]), float(middle[-1]), colour))
+        for curves, line, name in ((own, style, label), (panel.beside.get(label, ()), "--", None)):
+            kept = [np.array(sorted(curve), dtype=float) for curve in curves if curve]
+            if kept:
+                places, (low, middle, high) = _at_points(kept) if panel.points else _as_steps(kept)
+                axes.plot(places, middle, color=colour, linestyle=line, label=name, **look)
+                axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+                ends.append((float(places[-1]), float(middle[-1]), colour))
     for rule, levels, dashes in (
         (axes.axhline, panel.floor, "--"),
         (axes.axhline, panel.paper, ":"),

@@ -131,6 +131,8 @@ class Panel:
         paper_x: as `paper`, of the x axis.
         formulas: label -> points of the curve that a formula predicts; dashed, in the colour of the curves
             of the label.
+        beside: label -> curves of the same runs made otherwise; dashed, in the colour of the curves of the
+            label.
         points: the curves are values at points of a parameter, joined by straight lines over a logarithmic
             axis; else each value holds until the next one.
     """
@@ -143,6 +145,7 @@ class Panel:
     paper: Mapping[str, float] = field(default_factory=dict)
     paper_x: Mapping[str, float] = field(default_factory=dict)
     formulas: Mapping[str, Points] = field(default_factory=dict)
+    beside: Mapping[str, Sequence[Points]] = field(default_factory=dict)
     percent: bool = True
     points: bool = False
 
