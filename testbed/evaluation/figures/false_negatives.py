@@ -55,7 +55,6 @@ class FalseNegatives(Reproduction, page="fn"):
                 yield _few(results, case)
                 continue
             last = max(results.values(case, "last_miss_s"), default=float("nan"))
-            after = sum(results.values(case, "missed_after_5_s"))
             beyond = [last - at for last, at in results.pairs(case, "last_miss_s", case, "settled_s")]
             latest = max(beyond, default=float("nan"))
             place = "after it" if latest > 0 else "before it, or earlier"
@@ -66,7 +65,6 @@ class FalseNegatives(Reproduction, page="fn"):
                 f"{results.band(case, 'last_miss_s')} s, at most {last:.3g} s",
                 last < 5,
             )
-            yield Statement(f"{case.label}: none after that", "0", f"{after:.0f} in all runs", after == 0)
             if beyond:
                 yield Statement(
                     f"{case.label}: none after the last RA has come to a sender",

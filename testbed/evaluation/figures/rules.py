@@ -133,14 +133,16 @@ class Rules(Reproduction, page="rules"):
         ]
 
 
-def _on_tree(results: Results, strict: Case, amended: Case) -> Statement:
-    """Returns the statement on what the paper's filter saves beyond ours on a tree, beside what it loses.
+def hop_limited(case: Case) -> bool:
+    """Whether nodes outnumber hops: there our filter keeps RAs that the paper's drops (ADR 2)."""
+    return bool(case.facts["nodes"] > RouterOptions().hop_limit + 1)
 
-    Ours keeps RAs that the paper's drops by the hop limit alone (ADR 2), with more nodes than hops.
-    """
+
+def _on_tree(results: Results, strict: Case, amended: Case) -> Statement:
+    """Returns the statement on what the paper's filter saves beyond ours on a tree, beside what it loses."""
     more = [*results.differences(strict, "saved", amended).values()]
     lost = results.values(strict, "lost")
-    limited = strict.facts["nodes"] > RouterOptions().hop_limit + 1
+    limited = hop_limited(strict)
     return Statement(
         f"{strict.label.removesuffix(f', {_SCHEMES[0]}')}: "
         "the paper's filter loses nothing, and saves the RA frames that `pif` saves",
