@@ -23,7 +23,7 @@ _LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
 #: Points of the common grid on which the curves of several runs are compared.
 _POINTS = 400
 #: Greatest value, in least values, from which on an axis is logarithmic; height of a label in those of axes.
-_DECADES, _LINE_HEIGHT = 100, 0.06
+_DECADE, _LINE_HEIGHT = 10, 0.06
 #: More panels than this are in several rows.
 _IN_A_ROW = 4
 
@@ -33,7 +33,7 @@ _Reals = npt.NDArray[np.float64]
 def draw(panel: Panel, axes: Axes) -> None:
     """Draws a panel: for each label the median of its curves, and the band of `quantiles`.
 
-    Values at points that go over two decades or more, unless they are in percent or below 0, have a
+    Values at points that go over a decade or more, unless they are in percent or below 0, have a
     logarithmic axis, from the least above 0 on: lines to 0 leave it at the bottom. The last value of each
     line is written beside it, unless another value is there.
     """
@@ -68,7 +68,7 @@ def draw(panel: Panel, axes: Axes) -> None:
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     extent = axes.dataLim
-    if panel.points and not panel.percent and extent.y0 >= 0 and extent.y1 >= _DECADES * extent.minposy:
+    if panel.points and not panel.percent and extent.y0 >= 0 and extent.y1 >= _DECADE * extent.minposy:
         axes.set_yscale("log")
         set_logarithmic_ticks(axes.yaxis)
     else:

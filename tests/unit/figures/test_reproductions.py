@@ -321,12 +321,12 @@ def test_a_panel_has_the_values_of_the_paper_and_the_last_of_each_curve() -> Non
     ("first", "greatest", "percent", "scales"),
     [
         (0, 4, True, ("symlog", "linear")),
-        (1, 300, False, ("log", "linear")),
-        (1, 400, False, ("log", "log")),
-        (1, 400, True, ("log", "linear")),
+        (1, 30, False, ("log", "linear")),
+        (1, 40, False, ("log", "log")),
+        (1, 40, True, ("log", "linear")),
     ],
 )
-def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_two_decades(
+def test_points_have_logarithmic_axes_with_a_place_for_0_and_numbers_of_a_decade(
     first: float, greatest: float, percent: bool, scales: tuple[str, str]
 ) -> None:
     axes = Figure().add_subplot()
