@@ -13,5 +13,7 @@ AMENDED = (
 UNCHANGED = ("pif-strict", "spanning-tree")
 #: Points of a curve, (t or x, value).
 Points = Sequence[tuple[float, float]]
+#: Most points of a curve over time that are kept and drawn.
+KEPT_POINTS = 400
 #: A function of what was measured in a run.
 Number = Callable[[Mapping[str, Any]], float | None]

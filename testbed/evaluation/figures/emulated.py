@@ -34,8 +34,6 @@ from testbed.support.errors import InputError, RunError
 _PAGES = Path(__file__).parents[3] / "docs/figures"
 #: Half of a comparison -> its engine.
 _HALVES = {"emulated": "run", "simulated": "simulate"}
-#: Most points of a curve that the page keeps.
-_POINTS = 200
 
 _CHANGE = "but for frames under way at a change"
 #: Figure, size, key of a number that both engines measure, its name; greatest difference within a seed, in
@@ -70,7 +68,7 @@ class EmulatedBesideSimulated(Reproduction, page="emulated"):
         name, half = case.facts["figure"], case.facts["half"]
         for run in _data(name, half).runs(_originals()[case]):
             if run[SEED] == seed:
-                return {key: _thinned(value) for key, value in run.items()}
+                return run
         if half == "emulated":
             raise InputError(f"{_paths(name)[half]}: no run of {case.label!r} with seed {seed}")
         return None
@@ -168,8 +166,4 @@ def simulated(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     row = simulate_job(figure_job(figure, case, seed, "simulate"))
     if row["error"] is not None:
         raise RunError(row["error"])
-    return {key: _thinned(value) for key, value in row["keys"].items()}
-
-
-def _thinned(value: Any) -> Any:
-    return value[:: 1 + len(value) // _POINTS] if isinstance(value, list) else value
+    return row["keys"]

@@ -15,6 +15,7 @@ from captures.accounting.texts import experiment_seconds
 from captures.rundir.inputs import SIMULATED
 from captures.rundir.routing_tables import ROUTING_TABLES
 from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.evaluation.figures import KEPT_POINTS
 from testbed.evaluation.figures.floor import STEADY_S, spread_of
 from testbed.evaluation.figures.scheme_memory import local_predicates, predicted, predicted_by_alpha
 from testbed.experiments.config import Experiment
@@ -22,7 +23,8 @@ from testbed.sim.wires import HOP_NS
 
 
 def _pairs(curve: pa.Table, column: str = "fraction") -> list[tuple[float, float]]:
-    return list(zip(curve["t_s"].to_pylist(), curve[column].to_pylist(), strict=True))
+    thinned = curve[:: 1 + curve.num_rows // KEPT_POINTS]
+    return list(zip(thinned["t_s"].to_pylist(), thinned[column].to_pylist(), strict=True))
 
 
 def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:

@@ -14,14 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from testbed.evaluation import quantiles
+from testbed.evaluation.figures import KEPT_POINTS
 from testbed.evaluation.figures.reproduction import Panel
 from testbed.results.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
 from testbed.terminal import numbers
 
 #: Markers of points and styles of lines: the next of each when the colours begin again.
 _LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
-#: Points of the common grid on which the curves of several runs are compared.
-_POINTS = 400
 #: Greatest value, in least values, from which on an axis is logarithmic; height of a label in those of axes.
 _DECADE, _LINE_HEIGHT = 10, 0.06
 #: More panels than this are in several rows.
@@ -94,11 +93,11 @@ def _as_steps(curves: Sequence[_Reals]) -> tuple[_Reals, _Reals]:
 
     Points inside a stretch in which no quantile changes are left out: a file of steps is much smaller so.
     """
-    grid = np.linspace(min(c[0, 0] for c in curves), max(c[-1, 0] for c in curves), _POINTS)
+    grid = np.linspace(min(c[0, 0] for c in curves), max(c[-1, 0] for c in curves), KEPT_POINTS)
     last = [np.clip(np.searchsorted(c[:, 0], grid, side="right") - 1, 0, len(c) - 1) for c in curves]
     values = [curve[at, 1] for curve, at in zip(curves, last, strict=True)]
     band = quantiles(values)
-    needed = np.ones(_POINTS, np.bool_)
+    needed = np.ones(KEPT_POINTS, np.bool_)
     same = np.all(band[:, 1:] == band[:, :-1], axis=0)
     needed[1:-1] = ~(same[:-1] & same[1:])
     return grid[needed], band[:, needed]
