@@ -24,7 +24,10 @@ _VARIANTS = {
     _EXPONENTIAL: {"protocol.timers": "exponential"},
 }
 #: Beside the policies, at 25 nodes.
-_BESIDE = (("every 10 min", _REUSE), ("every 8 min", _REUSE), ("every 10 min", _STRICT), (_COUNT, _MESSAGES))
+_BESIDE = (
+    *(("every 10 min", _REUSE), ("every 8 min", _REUSE), (_COUNT, _MESSAGES)),
+    *((policy, _STRICT) for policy in _POLICIES),
+)
 
 
 class Requests(Reproduction, page="srur"):

@@ -45,9 +45,7 @@ class Scale(Reproduction, page="scale"):
     def cases(self, size: str) -> list[Case]:
         paper = size == "paper"
         nodes = (100, 400, 1_000, 3_000, 10_000, 30_000, 100_000) if paper else (100, 1_000, 10_000, 100_000)
-        simulated = [*product((100, 400) if paper else (100,), LAYERS, SCHEMES)]
-        # The other schemes take minutes.
-        simulated += [] if paper else [(400, layer, "pif") for layer in LAYERS]
+        simulated = product((100, 400) if paper else (100,), LAYERS, SCHEMES)
         found = [_case("simulated", n, layer=layer, scheme=scheme) for n, layer, scheme in simulated]
         found += [_case("state", n, layer=layer) for n, layer in product(nodes, LAYERS)]
         return found + [_case("domains", n) for n in nodes]
