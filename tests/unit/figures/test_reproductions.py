@@ -85,12 +85,9 @@ def _falling(case: Case) -> Mapping[str, Any]:
 def _limited(case: Case) -> Mapping[str, Any]:
     """Shares of RAs as the paper has them: nearly equal because of the limit."""
     facts = case.facts
-    often, free, strict = (
-        facts["changes"] == "every 5 min",
-        facts["variant"] == "no limit",
-        facts["variant"] == "pif-strict",
-    )
-    share = (0.45 if free else 0.25 if strict and facts["layer"] == "spt" else 0.3) if often else 0.2
+    free, strict = (facts["variant"] == each for each in ("no limit", "pif-strict"))
+    share = (0.45 if free else 0.3) if facts["changes"] == "every 5 min" else 0.2
+    share -= 0.05 * (strict and facts["layer"] == "spt")
     every = {"every 10 min": 600, "every 5 min": 300}.get(facts["changes"])
     rate = issued(every, int(facts["nodes"] * 0.75 + 0.5), facts["variant"]) if every else 0.0
     return {"share": share, "share_after_first_window": 0.001, "issued_per_s": rate, "missed": 0.01}
@@ -100,7 +97,7 @@ def _asking(case: Case) -> Mapping[str, Any]:
     """SRs and URs by the formula."""
     period_s = float(case.overrides.get("protocol.sr_period_s", 0))
     rate = 25 * 48 / period_s if period_s else 0.5
-    frames = 0 if case.facts["variant"] == "" and not period_s else 5400 * rate
+    frames = 0 if case.facts["variant"] != "with messages" and not period_s else 5400 * rate
     return {"rate": rate, "rate_before": rate, "frames": frames}
 
 
