@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from typing import Any
@@ -22,9 +23,13 @@ from testbed.experiments.config import Experiment
 from testbed.sim.wires import HOP_NS
 
 
-def _pairs(curve: pa.Table, column: str = "fraction") -> list[tuple[float, float]]:
-    thinned = curve[:: 1 + curve.num_rows // KEPT_POINTS]
-    return list(zip(thinned["t_s"].to_pylist(), thinned[column].to_pylist(), strict=True))
+def _pairs(
+    curve: pa.Table, column: str = "fraction", *, end_s: float = math.inf
+) -> list[tuple[float, float]]:
+    """Returns (t, value), at most `KEPT_POINTS`, of the windows that end by `end_s`."""
+    points = zip(curve["t_s"].to_pylist(), curve[column].to_pylist(), strict=True)
+    whole = [(t, value) for t, value in points if t <= end_s]
+    return whole[:: 1 + len(whole) // KEPT_POINTS]
 
 
 def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
@@ -78,9 +83,8 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     }
     columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
     row = run.sql(f"select {columns} from processed").to_pylist()[0]
-    curve = _pairs(run.table("false_positive_curve"))
     # A message is still processed after the end of the workload: later windows are not full.
-    whole = [(t, share) for t, share in curve if t <= experiment.duration_s]
+    curve = _pairs(run.table("false_positive_curve"), end_s=experiment.duration_s)
     missed = run.summary()["false_negatives_after_convergence"]
     halves = spread_of(experiment, steady_s, middle_s)
     processed, wasted = halves.sum(axis=0).tolist()
@@ -89,7 +93,7 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     row["drift"] = row.pop("second_half") - row.pop("first_half")
     of_floor = [wasted / processed for processed, wasted in halves.tolist()]
     row["drift_above"] = row["drift"] - (of_floor[1] - of_floor[0])
-    return {**row, "missed": missed, "floor": floor, "curve": whole}
+    return {**row, "missed": missed, "floor": floor, "curve": curve}
 
 
 def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
@@ -103,7 +107,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         second = experiment_seconds(run.inputs.clock, column)
         return f"{second} >= {from_s} and {second} < {end_s}"
 
-    curve = _pairs(run.table("control_share_curve"), "ra_fraction")
+    curve = _pairs(run.table("control_share_curve"), "ra_fraction", end_s=end_s)
     row = run.sql(
         f"select avg((type = 'RA')::int) filter ({within('time_ns')}) as share, "
         f"avg((type = 'RA')::int) filter ({within('time_ns', 120)}) as share_after_first_window "
@@ -120,8 +124,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         **row,
         "issued_per_s": issued / (end_s - 600),
         "missed": missed,
-        # A window is named by its end.
-        "curve": [(t, share) for t, share in curve if t <= end_s],
+        "curve": curve,
     }
 
 
@@ -130,8 +133,8 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     second = experiment_seconds(run.inputs.clock, "time_ns")
     source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
     times = run.sql(f"select {second} as t from {source}")["t"].to_pylist()
-    # A whole number of periods of 600 s, and up to 100 nodes of 480 s.
-    span = min(2400.0, experiment.duration_s // 1200 * 600)
+    # Whole numbers of periods of 600 s, and from 4,800 s on of 480 s as well.
+    span = min(2400.0, max(600.0, experiment.duration_s // 1200 * 600))
     halves = [sum(begin <= t < begin + span for t in times) / span for begin in (0.0, span)]
     width = 240.0
     counts = Counter(t // width for t in times)
