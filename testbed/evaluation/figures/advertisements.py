@@ -147,8 +147,10 @@ def _of_strict(results: Results, amended: Case, case: Case) -> Statement:
     less = results.differences(amended, "share", case).values()
     if case.facts["layer"] == "spt":
         return Statement.by_interval(f"{case.label}: less than with `pif`", "above 0", less, 0)
-    limited = hop_limited(case)
-    text = f"{case.label}: as with `pif`" + ", or less" * limited
-    holds = bool(less) and (min(less) >= 0 if limited else not any(less))
-    measured = f"{results.band_of(less, 100)} points less"
-    return Statement(text, "less by the hop limit" if limited else "equal", measured, holds)
+    limited, more = hop_limited(case), results.differences(case, "missed", amended).values()
+    return Statement(
+        f"{case.label}: as with `pif`{', or less' * limited}, and no more is missed",
+        "at least 0 points less (hop limit)" if limited else "equal",
+        f"{results.band_of(less, 100)} points less, {results.band_of(more, 100)} points more missed",
+        bool(less) and not any(more) and (min(less) >= 0 if limited else not any(less)),
+    )

@@ -46,7 +46,7 @@ _COMPARED = (
     ("srur", EMULATED, "frames", "SRs and URs", 1, "%", "but for SRs that stay partial"),
     ("attention", EMULATED, "saved_bandwidth", "saved bandwidth", 2, "points", _CHANGE),
     ("attention", EMULATED, "control_crossings", "SUBs and notifications", 5, "%", _CHANGE),
-    ("fn", "small", "missed_after_5_s", "deliveries missed after 5 s", 1, "deliveries", _CHANGE),
+    ("fn", "small", "missed_after_5_s", "deliveries missed after 5 s", 2, "deliveries", _CHANGE),
     ("schemes", EMULATED, "crossings", "crossings of messages", 1, "%", _CHANGE),
     ("schemes", EMULATED, "filters", "filters for the senders", 1, "%", "since they are counted at the end"),
 )
@@ -86,7 +86,7 @@ class EmulatedBesideSimulated(Reproduction, page="emulated"):
                 per = 1 if unit == "deliveries" else 100
                 both = [results.band(case, key, *shown) for case in (own, other)]
                 yield Statement(
-                    f"{name}, {own.facts['case']}: {what}, within {most:.1f} {unit}",
+                    f"{name}, {own.facts['case']}: {what}, within {most:g} {unit}",
                     f"as simulated, {expected}",
                     f"{both[0]} emulated, {both[1]} simulated; greatest difference of a seed "
                     f"{per * max(apart, key=abs, default=math.nan):.3g} {unit}",

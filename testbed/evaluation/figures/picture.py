@@ -30,7 +30,7 @@ _Reals = npt.NDArray[np.float64]
 
 
 def draw(panel: Panel, axes: Axes) -> None:
-    """Draws a panel: for each label the median of its curves, and the band of `quantiles`.
+    """Draws a panel: for each label the median of its curves, and the band of `quantiles`, as for `beside`.
 
     Values at points that go over a decade or more, unless they are in percent or below 0, have a
     logarithmic axis, from the least above 0 on: lines to 0 leave it at the bottom. The last value of each

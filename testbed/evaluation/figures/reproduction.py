@@ -131,8 +131,8 @@ class Panel:
         paper_x: as `paper`, of the x axis.
         formulas: label -> points of the curve that a formula predicts; dashed, in the colour of the curves
             of the label.
-        beside: label -> curves of the same runs made otherwise; dashed, in the colour of the curves of the
-            label.
+        beside: label -> curves of the same case on the other engine; dashed, in the colour of the curves of
+            the label.
         points: the curves are values at points of a parameter, joined by straight lines over a logarithmic
             axis; else each value holds until the next one.
     """
@@ -222,7 +222,7 @@ class Results:
         Args:
             other_key: the key of the latter; None: `key`.
         """
-        own, others = self._by_seed(case, key), self._by_seed(other, other_key or key)
+        own, others = self.by_seed(case, key), self.by_seed(other, other_key or key)
         return [(value, others[seed]) for seed, value in own.items() if seed in others]
 
     def ratios(self, case: Case, key: str, other: Case, other_key: str | None = None) -> list[float]:
@@ -232,10 +232,11 @@ class Results:
 
     def differences(self, case: Case, key: str, other: Case) -> dict[int, float]:
         """Returns seed -> a number of the run of `case` less that of the run of `other`."""
-        own, others = self._by_seed(case, key), self._by_seed(other, key)
+        own, others = self.by_seed(case, key), self.by_seed(other, key)
         return {seed: value - others[seed] for seed, value in own.items() if seed in others}
 
-    def _by_seed(self, case: Case, key: str) -> dict[int, float]:
+    def by_seed(self, case: Case, key: str) -> dict[int, float]:
+        """Returns seed -> a number of the run, of every run of a case that has it."""
         return {run[SEED]: float(run[key]) for run in self.runs(case) if run.get(key) is not None}
 
     def curves(self, case: Case, key: str = "curve") -> list[Points]:

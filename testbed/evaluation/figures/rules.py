@@ -134,7 +134,7 @@ class Rules(Reproduction, page="rules"):
 
 
 def hop_limited(case: Case) -> bool:
-    """Whether nodes outnumber hops: there our filter keeps RAs that the paper's drops (ADR 2)."""
+    """Whether the hop limit may stop an RA: our filter may then keep one that the paper's drops (ADR 2)."""
     return bool(case.facts["nodes"] > RouterOptions().hop_limit + 1)
 
 

@@ -233,7 +233,7 @@ def _grows(text: str, curves: list[Points], predicted: float | None) -> Statemen
     span = ""
     if found:
         (n, _), (m, _) = max(curves, key=len)[-2:]
-        span = f"as the exponent from {n:,.0f} to {m:,.0f} nodes"
+        span = f"(exponent) from {n:,.0f} to {m:,.0f} nodes"
     if predicted is None:
         return Statement.by_interval(text, "-", found, unit=span, judged=False)
     limits = predicted - 0.1, predicted + 0.1

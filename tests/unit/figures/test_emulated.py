@@ -31,7 +31,7 @@ def _measured(difference: float, case: Case) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_difference_within_each_seed_decides(sign: int) -> None:
     near, far = (
-        verdicts(EmulatedBesideSimulated(), partial(_measured, sign * each)) for each in (0.009, 1.5)
+        verdicts(EmulatedBesideSimulated(), partial(_measured, sign * each)) for each in (0.009, 2.5)
     )
     numbers = [text for text in near if "verdicts" not in text]
     assert {(near[text], far[text]) for text in numbers} == {(True, False)}
@@ -47,7 +47,7 @@ def _frames(emulated: int | None, case: Case) -> list[dict[str, Any]]:
 def test_where_no_frame_is_simulated_none_may_be_emulated(emulated: int | None, holds: bool) -> None:
     runs: Runs = partial(_frames, emulated)
     found = verdicts(EmulatedBesideSimulated(), runs)
-    assert found["srur, 25 nodes, spt, count-controlled: SRs and URs, within 1.0 %"] is holds
+    assert found["srur, 25 nodes, spt, count-controlled: SRs and URs, within 1 %"] is holds
     assert found["srur: the verdicts on the paper's statements"] is holds
 
 

@@ -196,10 +196,10 @@ def test_a_row_whose_claim_no_page_has_is_an_error(tmp_path: Path) -> None:
     rows.write_text('[Paper]\nlatency = ["a.py", "b.py", "fn#no such claim"]\n')
     with pytest.raises(ValueError, match=r"latency: .*fn\.csv has no claim that begins with 'no such claim'"):
         coverage(rows, DOCS / "figures")
-    rows.write_text('[Paper]\nlatency = ["a.py", "b.py", "fn#none after that#no such case"]\n')
+    rows.write_text('[Paper]\nlatency = ["a.py", "b.py", "fn#the last false negative#no such case"]\n')
     with pytest.raises(ValueError, match="on a case with 'no such case'"):
         coverage(rows, DOCS / "figures")
-    rows.write_text('[Paper]\nlatency = ["a.py", "", "fn#none after that", "Why."]\n')
+    rows.write_text('[Paper]\nlatency = ["a.py", "", "fn#the last false negative", "Why."]\n')
     text = coverage(rows, DOCS / "figures")
     assert "| latency | `a.py` | none | [fn](../figures/fn.md) " in text
 

@@ -314,6 +314,13 @@ def test_a_panel_has_the_values_of_the_paper_and_the_last_of_each_curve() -> Non
     assert [text.get_text() for text in axes.texts] == ["50%", "90%"]
 
 
+def test_curves_beside_have_the_colour_of_their_label() -> None:
+    axes, curves = Figure().add_subplot(), [[(0.0, 1.0), (9.0, 2.0)]]
+    draw(Panel("t", "y", {"a": curves}, beside={"a": curves}), axes)
+    own, other = axes.get_lines()
+    assert (own.get_color(), own.get_linestyle(), other.get_linestyle()) == (other.get_color(), "-", "--")
+
+
 @pytest.mark.parametrize(
     ("first", "greatest", "percent", "scales"),
     [
@@ -408,10 +415,9 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
     missed = [row["missed"] for row in outcomes if 600 <= at(row["sent_ns"]) < 1200]
     assert found["missed"] == pytest.approx(sum(missed) / len(missed))
     assert sum(missed) > 0
-    assert max(t for t, _ in windows) > 1200
     whole = [(t, share) for t, share in windows if t <= 1200]
     assert (found["curve"][0], {*found["curve"]} - {*whole}) == (whole[0], set())
-    assert 200 < len(found["curve"]) <= KEPT_POINTS < len(whole)
+    assert 200 < len(found["curve"]) <= KEPT_POINTS < len(whole) < len(windows)
 
 
 @pytest.mark.parametrize("calculates", [False, True])
@@ -528,8 +534,7 @@ def test_every_statement_and_table_is_beside_its_page_and_no_statement_holds_wit
     figure = FIGURES[name]()
     results = results_of(figure, size=size)
     statements = list(figure.judge(results))
-    # Sums of nothing are 0.
-    assert all(each.text.endswith("none after that") for each in statements if each.holds)
+    assert not any(each.holds for each in statements)
     assert figure.panels(results)
     origin = Origin(name, size, 1, "simulate")
     path = page_of(figure, origin, Reproduced(results, []), tmp_path)
