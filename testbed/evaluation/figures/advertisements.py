@@ -8,7 +8,7 @@ from itertools import product
 
 from testbed.evaluation.figures import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
-from testbed.evaluation.figures.rules import hop_limited
+from testbed.evaluation.figures.rules import hop_limited, saves_as_ours
 
 #: Least time between two RAs of a router, s (the authors' script: RA timer, mean 200 s).
 _LIMIT_S = 200.0
@@ -152,5 +152,5 @@ def _of_strict(results: Results, amended: Case, case: Case) -> Statement:
         f"{case.label}: as with `pif`{', or less' * limited}, and no more is missed",
         "at least 0 points less (hop limit)" if limited else "equal",
         f"{results.band_of(less, 100)} points less, {results.band_of(more, 100)} points more missed",
-        bool(less) and not any(more) and (min(less) >= 0 if limited else not any(less)),
+        saves_as_ours(case, less, more),
     )

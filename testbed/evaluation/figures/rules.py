@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -138,17 +138,21 @@ def hop_limited(case: Case) -> bool:
     return bool(case.facts["nodes"] > RouterOptions().hop_limit + 1)
 
 
+def saves_as_ours(case: Case, saved: Collection[float], lost: Collection[float]) -> bool:
+    """Whether the paper's filter loses nothing on a tree, and saves as ours does; more by the hop limit."""
+    return bool(saved) and not any(lost) and (min(saved) >= 0 if hop_limited(case) else not any(saved))
+
+
 def _on_tree(results: Results, strict: Case, amended: Case) -> Statement:
     """Returns the statement on what the paper's filter saves beyond ours on a tree, beside what it loses."""
-    more = [*results.differences(strict, "saved", amended).values()]
+    more = results.differences(strict, "saved", amended).values()
     lost = results.values(strict, "lost")
-    limited = hop_limited(strict)
     return Statement(
         f"{strict.label.removesuffix(f', {_SCHEMES[0]}')}: "
         "the paper's filter loses nothing, and saves the RA frames that `pif` saves",
-        "at least 0 points more (hop limit)" if limited else "0 points more",
+        "at least 0 points more (hop limit)" if hop_limited(strict) else "0 points more",
         f"{results.band_of(more, 100)} points more saved, {results.band_of(lost, 100)} % lost",
-        bool(more) and not any(lost) and (min(more) >= 0 if limited else not any(more)),
+        saves_as_ours(strict, more, lost),
     )
 
 
